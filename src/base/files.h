@@ -1,0 +1,40 @@
+// Files that survive a crash: whole files are replaced atomically, logs are appended a line at a
+// time and flushed to the disk.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace kvphase::base {
+
+// The whole file; throws a usage error when it cannot be read.
+std::string read_file(const std::filesystem::path& path);
+
+// Writes to a temporary neighbour, fsyncs and renames: readers see the old or the new file, never a
+// part.
+void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+
+// Creates a folder that must not exist yet (its parents may be created). A run folder is never
+// overwritten.
+void create_new_folder(const std::filesystem::path& path, std::string_view scope);
+
+// An append-only text file, opened for one writer (an advisory lock refuses a second one).
+class LineAppender {
+ public:
+  // Creates the file when absent. A torn last line (no newline, from a crash) is cut off.
+  explicit LineAppender(const std::filesystem::path& path);
+  ~LineAppender();
+  LineAppender(const LineAppender&) = delete;
+  LineAppender& operator=(const LineAppender&) = delete;
+
+  void append(std::string_view line);  // adds the newline; buffered until sync()
+  void sync();                         // writes the buffer and fsyncs
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::string buffer_;
+};
+
+}  // namespace kvphase::base

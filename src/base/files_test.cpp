@@ -1,0 +1,61 @@
+#include "base/files.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace kvphase::base {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Files : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "kvphase-files-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  fs::path folder_;
+};
+
+TEST_F(Files, AtomicWriteReplacesAndLeavesNoTemporary) {
+  write_file_atomically(folder_ / "a", "one");
+  write_file_atomically(folder_ / "a", "two");
+  EXPECT_EQ(read_file(folder_ / "a"), "two");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+}
+
+TEST_F(Files, AppenderCutsATornLastLine) {
+  write_file_atomically(folder_ / "log", "first\nsecond\ntor");
+  {
+    LineAppender log(folder_ / "log");
+    log.append("third");
+  }
+  EXPECT_EQ(read_file(folder_ / "log"), "first\nsecond\nthird\n");
+}
+
+TEST_F(Files, AppenderCutsATornOnlyLineLongerThanABlock) {
+  write_file_atomically(folder_ / "log", std::string(200000, 'x'));
+  { LineAppender log(folder_ / "log"); }
+  EXPECT_EQ(read_file(folder_ / "log"), "");
+}
+
+TEST_F(Files, SecondAppenderIsRefused) {
+  LineAppender log(folder_ / "log");
+  EXPECT_THROW(LineAppender(folder_ / "log"), Error);
+}
+
+TEST_F(Files, ExistingRunFolderIsRefused) {
+  create_new_folder(folder_ / "a" / "b", "run");
+  EXPECT_THROW(create_new_folder(folder_ / "a" / "b", "run"), Error);
+}
+
+TEST_F(Files, ReadingAFolderOrNothingIsAUsageError) {
+  EXPECT_THROW(read_file(folder_), Error);
+  EXPECT_THROW(read_file(folder_ / "absent"), Error);
+}
+
+}  // namespace
+}  // namespace kvphase::base

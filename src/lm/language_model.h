@@ -1,0 +1,67 @@
+// What a task may ask of a model, whoever runs it: our own network (engine) or a server (endpoint).
+// Must not know transports, tensors, tasks or positions' meaning.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+
+namespace kvphase::lm {
+
+using TokenId = std::int32_t;
+
+// Who answered: enough to tell two models apart and to find the design behind a result.
+struct ModelIdentity {
+  std::string name;    // what a person calls it
+  std::string kind;    // "checkpoint" | "endpoint"
+  std::string sha256;  // of the weights, empty when they cannot be seen
+  base::Json config;   // its configuration as far as known, null when unknown
+};
+
+// What a model can do and how its compressor is laid out; unknown is empty.
+struct ModelTraits {
+  std::int64_t vocab_size = 0;               // 0: unknown
+  std::int64_t context_length = 0;           // longest prompt in tokens; 0: unknown
+  std::optional<std::int64_t> window;        // W of the chunk compressor
+  std::optional<std::int64_t> stride;        // S of the chunk compressor
+  std::optional<std::int64_t> local_window;  // exact recent tokens
+  bool full_attention = false;               // known to have no chunked compression
+};
+
+// "What follows this prompt, and how likely is `target`?"
+struct ScoreRequest {
+  std::vector<TokenId> prompt;  // T tokens, at least one
+  TokenId target = 0;           // the right next token
+};
+
+struct ScoreReply {
+  TokenId top = 0;            // argmax over the full vocabulary (the smallest id of equals)
+  double target_logprob = 0;  // log P(target | prompt), nats
+  double margin = 0;          // target_logprob - log P(best other token), nats; > 0 iff target wins
+};
+
+class LanguageModel {
+ public:
+  virtual ~LanguageModel() = default;
+
+  virtual ModelIdentity identity() const = 0;
+  virtual ModelTraits traits() const = 0;
+
+  virtual std::vector<TokenId> tokenize(std::string_view text) = 0;
+  virtual std::string detokenize(std::span<const TokenId> tokens) = 0;
+
+  // One reply per request, in order. Implementations batch as they like; a reply never depends on
+  // the other requests of the call. Prompts longer than the context are refused (usage error).
+  virtual std::vector<ScoreReply> score_next(std::span<const ScoreRequest> requests) = 0;
+
+  // Greedy continuation of at most max_tokens tokens.
+  virtual std::vector<TokenId> generate(std::span<const TokenId> prompt,
+                                        std::int64_t max_tokens) = 0;
+};
+
+}  // namespace kvphase::lm

@@ -1,0 +1,332 @@
+#include "record/result.h"
+
+#include <array>
+
+#include "base/error.h"
+
+namespace kvphase::record {
+namespace {
+
+using base::Json;
+using base::number_or_null;
+using base::ObjectReader;
+
+constexpr std::array kVerdicts = {"periodic", "no_period", "not_learned", "inconclusive"};
+
+Json integer_or_null(std::optional<std::int64_t> x) { return x ? Json(*x) : Json(nullptr); }
+
+std::optional<std::int64_t> optional_integer(ObjectReader& reader, const std::string& key) {
+  if (reader.required(key).is_null()) return std::nullopt;
+  return reader.integer(key);
+}
+
+std::string nested(const ObjectReader& reader, std::string_view key) {
+  return reader.scope() + "." + std::string(key);
+}
+
+Json to_json(const Estimate& e) {
+  return {{"value", number_or_null(e.value)},
+          {"low", number_or_null(e.low)},
+          {"high", number_or_null(e.high)},
+          {"method", e.method},
+          {"reason", e.reason}};
+}
+
+Estimate read_estimate(ObjectReader& reader) {
+  Estimate e;
+  e.value = reader.optional_real("value");
+  e.low = reader.optional_real("low");
+  e.high = reader.optional_real("high");
+  e.method = reader.text("method");
+  e.reason = reader.text("reason");
+  return e;
+}
+
+Json to_json(const Extreme& x) {
+  Json json = to_json(x.estimate);
+  json["group"] = integer_or_null(x.group);
+  return json;
+}
+
+Extreme read_extreme(const Json& json, const std::string& scope) {
+  ObjectReader reader(json, scope);
+  Extreme x;
+  x.estimate = read_estimate(reader);
+  x.group = optional_integer(reader, "group");
+  reader.finish();
+  return x;
+}
+
+Json to_json(const Gap& g) {
+  Json json = to_json(g.estimate);
+  json["noise"] = number_or_null(g.noise);
+  json["noise_high"] = number_or_null(g.noise_high);
+  json["p_value"] = number_or_null(g.p_value);
+  json["cross_fitted"] = number_or_null(g.cross_fitted);
+  json["noise_method"] = g.noise_method;
+  return json;
+}
+
+Gap read_gap(const Json& json, const std::string& scope) {
+  ObjectReader reader(json, scope);
+  Gap g;
+  g.estimate = read_estimate(reader);
+  g.noise = reader.optional_real("noise");
+  g.noise_high = reader.optional_real("noise_high");
+  g.p_value = reader.optional_real("p_value");
+  g.cross_fitted = reader.optional_real("cross_fitted");
+  g.noise_method = reader.text("noise_method");
+  reader.finish();
+  return g;
+}
+
+Json to_json(const std::vector<Group>& groups, const std::string& index_name) {
+  Json list = Json::array();
+  for (const Group& g : groups) {
+    list.push_back({{index_name, g.index},
+                    {"planned", g.planned},
+                    {"n", g.n},
+                    {"correct", g.correct},
+                    {"accuracy", number_or_null(g.accuracy)},
+                    {"low", number_or_null(g.low)},
+                    {"high", number_or_null(g.high)},
+                    {"mean_logprob", number_or_null(g.mean_logprob)},
+                    {"worst_share", number_or_null(g.worst_share)},
+                    {"boundary", g.boundary}});
+  }
+  return list;
+}
+
+std::vector<Group> read_groups(const Json& json, const std::string& index_name,
+                               const std::string& scope) {
+  std::vector<Group> groups;
+  for (const Json& entry : json) {
+    ObjectReader reader(entry, scope);
+    Group g;
+    g.index = reader.integer(index_name);
+    g.planned = reader.integer("planned");
+    g.n = reader.integer("n");
+    g.correct = reader.integer("correct");
+    g.accuracy = reader.optional_real("accuracy");
+    g.low = reader.optional_real("low");
+    g.high = reader.optional_real("high");
+    g.mean_logprob = reader.optional_real("mean_logprob");
+    g.worst_share = reader.optional_real("worst_share");
+    g.boundary = reader.boolean("boundary");
+    reader.finish();
+    groups.push_back(g);
+  }
+  return groups;
+}
+
+Json to_json(const Period& p) {
+  Json candidates = Json::array();
+  for (const PeriodCandidate& c : p.candidates) {
+    candidates.push_back({{"period", c.period},
+                          {"statistic", number_or_null(c.statistic)},
+                          {"p_raw", number_or_null(c.p_raw)},
+                          {"p_adjusted", number_or_null(c.p_adjusted)}});
+  }
+  return {{"value", integer_or_null(p.value)},
+          {"p_value", number_or_null(p.p_value)},
+          {"p_shift", number_or_null(p.p_shift)},
+          {"level", p.level},
+          {"method", p.method},
+          {"reason", p.reason},
+          {"candidates", candidates}};
+}
+
+Period read_period(const Json& json, const std::string& scope) {
+  ObjectReader reader(json, scope);
+  Period p;
+  p.value = optional_integer(reader, "value");
+  p.p_value = reader.optional_real("p_value");
+  p.p_shift = reader.optional_real("p_shift");
+  p.level = reader.real("level");
+  p.method = reader.text("method");
+  p.reason = reader.text("reason");
+  for (const Json& entry : reader.required("candidates")) {
+    ObjectReader candidate(entry, nested(reader, "candidates"));
+    p.candidates.push_back({.period = candidate.integer("period"),
+                            .statistic = candidate.real("statistic"),
+                            .p_raw = candidate.real("p_raw"),
+                            .p_adjusted = candidate.real("p_adjusted")});
+    candidate.finish();
+  }
+  reader.finish();
+  return p;
+}
+
+Json to_json(const Folded& f) {
+  return {{"stride", f.stride},        {"source", f.source},
+          {"worst", to_json(f.worst)}, {"best", to_json(f.best)},
+          {"gap", to_json(f.gap)},     {"phases", to_json(f.phases, "phase")}};
+}
+
+Folded read_folded(const Json& json, const std::string& scope) {
+  ObjectReader reader(json, scope);
+  Folded f;
+  f.stride = reader.integer("stride");
+  f.source = reader.text("source");
+  f.worst = read_extreme(reader.required("worst"), nested(reader, "worst"));
+  f.best = read_extreme(reader.required("best"), nested(reader, "best"));
+  f.gap = read_gap(reader.required("gap"), nested(reader, "gap"));
+  f.phases = read_groups(reader.required("phases"), "phase", nested(reader, "phases"));
+  reader.finish();
+  return f;
+}
+
+Json to_json(const ScoreSummary& s) {
+  Json means = Json::array();
+  for (const auto& mean : s.residue_means) means.push_back(number_or_null(mean));
+  return {{"name", s.name},
+          {"n", s.n},
+          {"mean", number_or_null(s.mean)},
+          {"residue_means", means},
+          {"period", to_json(s.period)}};
+}
+
+ScoreSummary read_score(const Json& json, const std::string& scope) {
+  ObjectReader reader(json, scope);
+  ScoreSummary s;
+  s.name = reader.text("name");
+  s.n = reader.integer("n");
+  s.mean = reader.optional_real("mean");
+  for (const Json& mean : reader.required("residue_means")) {
+    s.residue_means.push_back(mean.is_null() ? std::nullopt
+                                             : std::optional<double>(mean.get<double>()));
+  }
+  s.period = read_period(reader.required("period"), nested(reader, "period"));
+  reader.finish();
+  return s;
+}
+
+Json to_json(const PositionCheck& p) {
+  return {{"checked", p.checked},
+          {"ok", p.ok},
+          {"query_position_fixed", p.query_position_fixed},
+          {"length_fixed", p.length_fixed},
+          {"mean_low", p.mean_low},
+          {"mean_high", p.mean_high},
+          {"variance_low", p.variance_low},
+          {"variance_high", p.variance_high},
+          {"note", p.note}};
+}
+
+PositionCheck read_positions(const Json& json, const std::string& scope) {
+  ObjectReader reader(json, scope);
+  PositionCheck p;
+  p.checked = reader.boolean("checked");
+  p.ok = reader.boolean("ok");
+  p.query_position_fixed = reader.boolean("query_position_fixed");
+  p.length_fixed = reader.boolean("length_fixed");
+  p.mean_low = reader.real("mean_low");
+  p.mean_high = reader.real("mean_high");
+  p.variance_low = reader.real("variance_low");
+  p.variance_high = reader.real("variance_high");
+  p.note = reader.text("note");
+  reader.finish();
+  return p;
+}
+
+Json to_json(const Design& d) {
+  return {{"task", d.task},
+          {"padding", d.padding},
+          {"modulus", d.modulus},
+          {"items", d.items},
+          {"observations", d.observations},
+          {"scored", d.scored},
+          {"missing", d.missing},
+          {"options", d.options}};
+}
+
+Design read_design(const Json& json, const std::string& scope) {
+  ObjectReader reader(json, scope);
+  Design d;
+  d.task = reader.text("task");
+  d.padding = reader.text("padding");
+  d.modulus = reader.integer("modulus");
+  d.items = reader.integer("items");
+  d.observations = reader.integer("observations");
+  d.scored = reader.integer("scored");
+  d.missing = reader.integer("missing");
+  d.options = reader.required("options");
+  reader.finish();
+  return d;
+}
+
+Verdict read_verdict(const Json& json, const std::string& scope) {
+  const std::vector<std::string> names(kVerdicts.begin(), kVerdicts.end());
+  ObjectReader reader(json, scope);
+  Verdict v;
+  v.kind = static_cast<VerdictKind>(reader.choice("kind", names));
+  v.sentence = reader.text("sentence");
+  v.next_step = reader.text("next_step");
+  reader.finish();
+  return v;
+}
+
+}  // namespace
+
+std::string_view name_of(VerdictKind kind) { return kVerdicts.at(static_cast<std::size_t>(kind)); }
+
+Json to_json(const Result& r) {
+  Json scores = Json::array();
+  for (const ScoreSummary& score : r.scores) scores.push_back(to_json(score));
+  return {{"schema", kResultSchema},
+          {"title", r.title},
+          {"verdict",
+           {{"kind", name_of(r.verdict.kind)},
+            {"sentence", r.verdict.sentence},
+            {"next_step", r.verdict.next_step}}},
+          {"data_kind", r.data_kind},
+          {"score", r.score},
+          {"mean", to_json(r.mean)},
+          {"worst", to_json(r.worst)},
+          {"best", to_json(r.best)},
+          {"gap", to_json(r.gap)},
+          {"period", to_json(r.period)},
+          {"residues", to_json(r.residues, "residue")},
+          {"folded", r.folded ? to_json(*r.folded) : Json(nullptr)},
+          {"scores", scores},
+          {"design", to_json(r.design)},
+          {"positions", to_json(r.positions)},
+          {"notes", r.notes},
+          {"context", to_json(r.context)}};
+}
+
+Result result_from_json(const Json& json, std::string_view scope) {
+  ObjectReader reader(json, std::string(scope));
+  if (const std::string schema = reader.text("schema"); schema != kResultSchema) {
+    throw base::usage_error(scope, "expected the schema {}, got {}", kResultSchema, schema);
+  }
+  Result r;
+  r.title = reader.text("title");
+  r.verdict = read_verdict(reader.required("verdict"), nested(reader, "verdict"));
+  r.data_kind = reader.text("data_kind");
+  r.score = reader.text("score");
+  {
+    ObjectReader mean(reader.required("mean"), nested(reader, "mean"));
+    r.mean = read_estimate(mean);
+    mean.finish();
+  }
+  r.worst = read_extreme(reader.required("worst"), nested(reader, "worst"));
+  r.best = read_extreme(reader.required("best"), nested(reader, "best"));
+  r.gap = read_gap(reader.required("gap"), nested(reader, "gap"));
+  r.period = read_period(reader.required("period"), nested(reader, "period"));
+  r.residues = read_groups(reader.required("residues"), "residue", nested(reader, "residues"));
+  if (const Json& folded = reader.required("folded"); !folded.is_null()) {
+    r.folded = read_folded(folded, nested(reader, "folded"));
+  }
+  for (const Json& score : reader.required("scores")) {
+    r.scores.push_back(read_score(score, nested(reader, "scores")));
+  }
+  r.design = read_design(reader.required("design"), nested(reader, "design"));
+  r.positions = read_positions(reader.required("positions"), nested(reader, "positions"));
+  r.notes = reader.texts("notes");
+  r.context = context_from_json(reader.required("context"), nested(reader, "context"));
+  reader.finish();
+  return r;
+}
+
+}  // namespace kvphase::record

@@ -1,0 +1,160 @@
+// What an audit or an analysis found: the one record that reports read (result.json). Shares are
+// fractions 0..1, log-probabilities nats, p-values 0..1. Undefined is empty with a reason, never 0
+// and never NaN.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "record/context.h"
+
+namespace kvphase::record {
+
+inline constexpr const char* kResultSchema = "kvphase.result/1";
+
+// An estimate with its uncertainty. level is the interval's nominal coverage, e.g. 0.95.
+struct Estimate {
+  std::optional<double> value;
+  std::optional<double> low;
+  std::optional<double> high;
+  std::string
+      method;  // the interval's exact name, e.g. "percentile bootstrap over items, 2000 replicates"
+  std::string reason;  // why value (or the interval) is empty
+};
+
+// Best minus worst, with what noise alone would show.
+struct Gap {
+  Estimate estimate;                 // raw gap; biased upwards when phases are alike
+  std::optional<double> noise;       // expected gap if all groups were equal
+  std::optional<double> noise_high;  // its 95th percentile
+  std::optional<double> p_value;     // P(noise gives a gap as large)
+  std::optional<double>
+      cross_fitted;  // best and worst chosen on one half of the items, measured on the other
+  std::string noise_method;
+};
+
+struct Group {  // a residue (mod R) or a phase (mod S)
+  std::int64_t index = 0;
+  std::int64_t planned = 0;        // prompts planned
+  std::int64_t n = 0;              // prompts scored
+  std::int64_t correct = 0;        // of n; 0 when the score is continuous
+  std::optional<double> accuracy;  // correct / n; mean score when continuous; empty when n = 0
+  std::optional<double> low;       // interval: Wilson for shares
+  std::optional<double> high;
+  std::optional<double> mean_logprob;  // nats, over observations that carry one
+  std::optional<double>
+      worst_share;        // share of bootstrap replicates in which this group is the worst
+  bool boundary = false;  // phase S-1 when S = W (residues: the same by phase)
+};
+
+// Worst or best group of a curve. `group` is empty when the value is.
+struct Extreme {
+  Estimate estimate;
+  std::optional<std::int64_t> group;
+};
+
+struct PeriodCandidate {
+  std::int64_t period = 0;
+  double statistic = 0;   // F of epoch folding
+  double p_raw = 1;       // its own permutation p-value
+  double p_adjusted = 1;  // min-p over all candidates
+};
+
+struct Period {
+  std::optional<std::int64_t> value;  // empty: none found
+  std::optional<double>
+      p_value;  // adjusted p of the chosen (or best) candidate; empty: not testable
+  std::optional<double> p_shift;  // second null (circular shift), where it applies
+  double level = 0.05;
+  std::vector<PeriodCandidate> candidates;
+  std::string method;  // "item-level ..." or "counts only ..."
+  std::string reason;  // why there is no test, or what it cannot know
+};
+
+// The curve folded to a stride.
+struct Folded {
+  std::int64_t stride = 0;
+  std::string source;  // "model" | "detected" | "given"
+  std::vector<Group> phases;
+  Extreme worst;
+  Extreme best;
+  Gap gap;
+};
+
+// The same test on a continuous score beside the right/wrong one.
+struct ScoreSummary {
+  std::string name;  // "logprob" | "margin"
+  std::int64_t n = 0;
+  std::optional<double> mean;
+  std::vector<std::optional<double>> residue_means;  // R of them
+  Period period;
+};
+
+struct PositionCheck {
+  bool checked = false;
+  bool ok = false;
+  bool query_position_fixed = false;
+  bool length_fixed = false;
+  double mean_low = 0;  // smallest and largest mean target position over residues, tokens
+  double mean_high = 0;
+  double variance_low = 0;  // the same for the variance, tokens^2
+  double variance_high = 0;
+  std::string note;
+};
+
+enum class VerdictKind {
+  kPeriodic,      // a period was found
+  kNoPeriod,      // tested, none found
+  kNotLearned,    // the model cannot do the task, so flatness means nothing
+  kInconclusive,  // too little or no data for a test
+};
+
+struct Verdict {
+  VerdictKind kind = VerdictKind::kInconclusive;
+  std::string sentence;   // one sentence with the numbers
+  std::string next_step;  // what the reader should do now
+};
+
+struct Design {
+  std::string task;          // "lookup" | ...
+  std::string padding;       // "prefix" | "in-sequence" | "" when unknown
+  std::int64_t modulus = 0;  // R
+  std::int64_t items = 0;
+  std::int64_t observations = 0;  // planned
+  std::int64_t scored = 0;
+  std::int64_t missing = 0;
+  base::Json options;  // the task's own sizes
+};
+
+struct Result {
+  std::string title;  // one line: model and task
+  RunContext context;
+  Design design;
+  PositionCheck positions;
+  Verdict verdict;
+  std::string data_kind;  // "item-level" | "counts"
+  std::string score =
+      "accuracy";  // what `accuracy` fields hold: "accuracy" or a continuous score's name
+  Estimate mean;
+  Extreme worst;  // over residues
+  Extreme best;
+  Gap gap;  // over residues
+  Period period;
+  std::vector<Group> residues;       // R of them
+  std::optional<Folded> folded;      // by the known or detected stride
+  std::vector<ScoreSummary> scores;  // continuous scores, where the data has them
+  std::vector<std::string> notes;    // what the numbers do not say
+};
+
+std::string_view name_of(
+    VerdictKind kind);  // "periodic" | "no_period" | "not_learned" | "inconclusive"
+
+base::Json to_json(const Result& result);
+// Throws a usage error naming scope when the schema differs or a field is missing.
+Result result_from_json(const base::Json& json, std::string_view scope);
+
+}  // namespace kvphase::record

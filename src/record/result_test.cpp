@@ -1,0 +1,79 @@
+#include "record/result.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace kvphase::record {
+namespace {
+
+Result example() {
+  Result r;
+  r.title = "W4/S4 on lookup";
+  r.context = make_context();
+  r.context.seed = 18446744073709551615ULL;
+  r.context.warnings = {"a warning"};
+  r.design = {.task = "lookup",
+              .padding = "prefix",
+              .modulus = 4,
+              .items = 2,
+              .observations = 8,
+              .scored = 7,
+              .missing = 1,
+              .options = {{"records", 12}}};
+  r.positions = {.checked = true, .ok = true, .mean_low = 1.5, .mean_high = 1.5};
+  r.verdict = {VerdictKind::kPeriodic, "sentence", "next"};
+  r.data_kind = "item-level";
+  r.mean = {.value = 0.5, .low = 0.4, .high = 0.6, .method = "cluster bootstrap", .reason = ""};
+  r.worst = {.estimate = {.value = 0.25, .low = {}, .high = {}, .method = "", .reason = "no items"},
+             .group = 3};
+  r.gap = {.estimate = r.mean,
+           .noise = 0.1,
+           .noise_high = 0.2,
+           .p_value = 0.01,
+           .cross_fitted = -0.02,
+           .noise_method = "permutation"};
+  r.period.value = 4;
+  r.period.p_value = 0.001;
+  r.period.candidates = {{.period = 4, .statistic = 9.5, .p_raw = 0.001, .p_adjusted = 0.001}};
+  r.residues = {{.index = 0, .planned = 2, .n = 2, .correct = 1, .accuracy = 0.5},
+                {.index = 3, .planned = 2, .boundary = true}};
+  Folded folded;
+  folded.stride = 4;
+  folded.source = "model";
+  folded.phases = r.residues;
+  r.folded = folded;
+  r.scores = {{.name = "margin",
+               .n = 7,
+               .mean = -0.5,
+               .residue_means = {0.5, std::nullopt},
+               .period = r.period}};
+  r.notes = {"a note"};
+  return r;
+}
+
+TEST(Result, RoundTripsThroughJson) {
+  const base::Json json = to_json(example());
+  EXPECT_EQ(to_json(result_from_json(json, "result.json")), json);
+  EXPECT_EQ(to_json(result_from_json(base::parse_json(json.dump(), "x"), "result.json")), json);
+}
+
+TEST(Result, HasThePromisedKeys) {
+  const base::Json json = to_json(example());
+  EXPECT_EQ(json.at("mean").at("value"), 0.5);
+  EXPECT_EQ(json.at("worst").at("value"), 0.25);
+  EXPECT_TRUE(json.at("best").at("value").is_null());
+  EXPECT_EQ(json.at("gap").at("noise"), 0.1);
+  EXPECT_EQ(json.at("period").at("value"), 4);
+  EXPECT_EQ(json.at("residues").at(0).at("residue"), 0);
+  EXPECT_TRUE(json.at("residues").at(1).at("accuracy").is_null());
+}
+
+TEST(Result, RefusesAnotherSchema) {
+  base::Json json = to_json(example());
+  json["schema"] = "kvphase.result/99";
+  EXPECT_THROW(result_from_json(json, "result.json"), base::Error);
+}
+
+}  // namespace
+}  // namespace kvphase::record
