@@ -281,6 +281,7 @@ Json to_json(const Result& r) {
             {"next_step", r.verdict.next_step}}},
           {"data_kind", r.data_kind},
           {"score", r.score},
+          {"confidence", r.confidence},
           {"mean", to_json(r.mean)},
           {"worst", to_json(r.worst)},
           {"best", to_json(r.best)},
@@ -305,6 +306,7 @@ Result result_from_json(const Json& json, std::string_view scope) {
   r.verdict = read_verdict(reader.required("verdict"), nested(reader, "verdict"));
   r.data_kind = reader.text("data_kind");
   r.score = reader.text("score");
+  r.confidence = reader.real("confidence");
   {
     ObjectReader mean(reader.required("mean"), nested(reader, "mean"));
     r.mean = read_estimate(mean);

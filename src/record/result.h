@@ -16,7 +16,7 @@ namespace kvphase::record {
 
 inline constexpr const char* kResultSchema = "kvphase.result/1";
 
-// An estimate with its uncertainty. level is the interval's nominal coverage, e.g. 0.95.
+// An estimate with its uncertainty; Result::confidence is the interval's nominal coverage.
 struct Estimate {
   std::optional<double> value;
   std::optional<double> low;
@@ -138,7 +138,8 @@ struct Result {
   Verdict verdict;
   std::string data_kind;  // "item-level" | "counts"
   std::string score =
-      "accuracy";  // what `accuracy` fields hold: "accuracy" or a continuous score's name
+      "accuracy";            // what `accuracy` fields hold: "accuracy" or a continuous score's name
+  double confidence = 0.95;  // nominal coverage of every interval of this record
   Estimate mean;
   Extreme worst;  // over residues
   Extreme best;

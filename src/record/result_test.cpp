@@ -24,6 +24,7 @@ Result example() {
   r.positions = {.checked = true, .ok = true, .mean_low = 1.5, .mean_high = 1.5};
   r.verdict = {VerdictKind::kPeriodic, "sentence", "next"};
   r.data_kind = "item-level";
+  r.confidence = 0.9;
   r.mean = {.value = 0.5, .low = 0.4, .high = 0.6, .method = "cluster bootstrap", .reason = ""};
   r.worst = {.estimate = {.value = 0.25, .low = {}, .high = {}, .method = "", .reason = "no items"},
              .group = 3};
