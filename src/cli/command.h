@@ -1,0 +1,35 @@
+// A subcommand: its own file declares its options on a CLI::App and returns what runs them.
+// To add one: write x.cpp with `Action add_x(CLI::App&)`, name it below and in kCommands of
+// command.cpp.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/console.h"
+#include "cli/exit_code.h"
+
+namespace kvphase::cli {
+
+// What every subcommand may ask for.
+struct Session {
+  const Console& console;
+  std::string command_line;  // quoted for a shell, so that a record can say how to repeat the run
+};
+
+using Action = std::function<ExitCode(const Session&)>;
+
+struct Command {
+  const char* name;
+  const char* summary;               // one line of the program's help
+  Action (*add)(CLI::App& options);  // declares options; the action runs after parsing
+};
+
+std::span<const Command> commands();
+
+Action add_analyze(CLI::App& options);
+
+}  // namespace kvphase::cli

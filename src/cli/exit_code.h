@@ -1,0 +1,24 @@
+// What the program's exit status says, in one place. `kvphase --help` prints this list.
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+
+namespace kvphase::cli {
+
+enum ExitCode : int {
+  kSuccess = 0,            // the command did its work; a gate, where asked for, is met
+  kRequirementNotMet = 1,  // a requirement the user stated is not met
+  kUsage = 2,              // bad arguments, bad input file or bad configuration
+  kInconclusive = 3,       // the data cannot answer the question
+  kEnvironment = 4,        // endpoint, disk or library failed
+  kPhaseControl = 5,       // the prompts' positions could not be guaranteed
+  kInterrupted = 130,      // stopped by Ctrl-C; what was done is kept
+};
+
+ExitCode exit_code_of(base::ErrorKind kind);
+
+std::string exit_code_help();  // the list as text, a line each
+
+}  // namespace kvphase::cli
