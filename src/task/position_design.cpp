@@ -1,0 +1,44 @@
+#include "task/position_design.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace kvphase::task {
+
+std::int64_t least_room(std::int64_t modulus) { return 2 * modulus - 1; }
+
+std::vector<std::int64_t> base_positions(const PositionDesign& design) {
+  const std::int64_t R = design.modulus;
+  assert(R >= 1 && design.items % R == 0 && design.room >= least_room(R));
+  // Bases reach R*(m-1) + (R-2) + R, and R-1 for c = R-1 with m = 1.
+  const std::int64_t m = (design.room + 1) / R - 1;
+  const std::int64_t start = (design.room - (R * (m + 1) - 1)) / 2;
+  const std::int64_t per_class = design.items / R;
+
+  // How many items of each class c take h = 1: rounded so that every tail sum over c is within 1/2 of its
+  // target, which is what bounds the variance's error.
+  std::vector<std::int64_t> with_step(static_cast<std::size_t>(R));
+  std::int64_t assigned = 0;
+  std::int64_t wanted = 0;  // in units of 1/R
+  for (std::int64_t c = R - 1; c >= 0; --c) {
+    wanted += per_class * (R - 1 - c);
+    const std::int64_t rounded = (2 * wanted + R) / (2 * R);
+    with_step[static_cast<std::size_t>(c)] = rounded - assigned;
+    assigned = rounded;
+  }
+
+  std::vector<std::int64_t> bases;
+  bases.reserve(static_cast<std::size_t>(design.items));
+  for (std::int64_t t = 0; t < per_class; ++t) {
+    for (std::int64_t c = 0; c < R; ++c) {
+      const std::int64_t steps = with_step[static_cast<std::size_t>(c)];
+      // Spread the `steps` items evenly over t (Bresenham).
+      const std::int64_t h = (t + 1) * steps / per_class - t * steps / per_class;
+      const std::int64_t u = (t + c) % m;
+      bases.push_back(start + c + R * (u + h));
+    }
+  }
+  return bases;
+}
+
+}  // namespace kvphase::task
