@@ -14,8 +14,8 @@ using lm::TokenId;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-// Starts of `count` pairs in `length` tokens of which number `target` starts at `base`: uniform over all
-// such layouts, by drawing uniform layouts until one has a pair there.
+// Starts of `count` pairs in `length` tokens of which number `target` starts at `base`: uniform
+// over all such layouts, by drawing uniform layouts until one has a pair there.
 struct Layout {
   std::vector<std::int64_t> starts;
   std::size_t target = 0;
@@ -37,10 +37,10 @@ Layout layout_with_pair_at(std::int64_t length, std::int64_t count, std::int64_t
 
 // What stays fixed over an item's residues.
 struct LookupTask::Item {
-  std::vector<std::int64_t> keys;          // N distinct key indices, in list order
-  std::vector<std::int64_t> values;        // N value indices
-  std::vector<std::int64_t> fillers;       // H - 2N filler indices, in order
-  Layout layout;                           // in the list's block of H - (R-1) tokens
+  std::vector<std::int64_t> keys;           // N distinct key indices, in list order
+  std::vector<std::int64_t> values;         // N value indices
+  std::vector<std::int64_t> fillers;        // H - 2N filler indices, in order
+  Layout layout;                            // in the list's block of H - (R-1) tokens
   std::vector<std::size_t> demonstrations;  // D records other than the target, in order
 };
 
@@ -49,35 +49,33 @@ std::int64_t prompt_length(const LookupOptions& options) {
 }
 
 LookupTask::LookupTask(const LookupOptions& options) : options_(options) {
-  const LookupLanguage& language = options_.language;
+  LookupLanguage& language = options_.language;
+  language.queries = std::min(language.queries, language.records);
+  validate(language, "lookup");
   const std::int64_t R = options_.modulus;
   if (R < 2) throw base::usage_error("lookup", "expected a modulus of at least 2, got {}", R);
   if (options_.items < 1) {
     throw base::usage_error("lookup", "expected at least 1 item, got {}", options_.items);
   }
-  if (language.records < 1 || language.records > language.keys) {
-    throw base::usage_error(
-        "lookup", "expected 1 to {} records (each needs its own key), got {}; use --records",
-        language.keys, language.records);
-  }
   if (options_.demonstrations < 0 || options_.demonstrations >= language.records) {
     throw base::usage_error(
-        "lookup",
-        "expected fewer demonstrations than the {} records, got {}; use --demonstrations",
+        "lookup", "expected fewer demonstrations than the {} records, got {}; use --demonstrations",
         language.records, options_.demonstrations);
   }
   const std::int64_t block = language.haystack - (R - 1);
   if (block - 1 < least_room(R)) {
-    throw base::usage_error("lookup",
-                            "expected a haystack of at least {} tokens for modulus {} (the target's position must "
-                            "have the same mean and variance at every residue), got {}; use a smaller --modulus",
-                            3 * R - 1, R, language.haystack);
+    throw base::usage_error(
+        "lookup",
+        "expected a haystack of at least {} tokens for modulus {} (the target's position must "
+        "have the same mean and variance at every residue), got {}; use a smaller --modulus",
+        3 * R - 1, R, language.haystack);
   }
   if (2 * language.records + 1 > block) {
-    throw base::usage_error("lookup",
-                            "expected at most {} records in a haystack of {} tokens at modulus {}, got {}; use "
-                            "fewer --records or a smaller --modulus",
-                            (block - 1) / 2, language.haystack, R, language.records);
+    throw base::usage_error(
+        "lookup",
+        "expected at most {} records in a haystack of {} tokens at modulus {}, got {}; use "
+        "fewer --records or a smaller --modulus",
+        (block - 1) / 2, language.haystack, R, language.records);
   }
   options_.items = (options_.items + R - 1) / R * R;
   bases_ = base_positions({.modulus = R, .room = block - 1, .items = options_.items});
@@ -136,14 +134,14 @@ Prompt LookupTask::prompt(std::int64_t index, std::int64_t residue) const {
   if (options_.padding == Padding::kPrefix) {
     for (std::int64_t& start : starts) start += shift;
   } else {
-    base::Random random(base::derive_seed(options_.seed, "audit-in-sequence",
-                                          {static_cast<std::uint64_t>(index),
-                                           static_cast<std::uint64_t>(residue)}));
+    base::Random random(base::derive_seed(
+        options_.seed, "audit-in-sequence",
+        {static_cast<std::uint64_t>(index), static_cast<std::uint64_t>(residue)}));
     const auto before = static_cast<std::int64_t>(item.layout.target);
     const auto left = place_pairs(position, before, random);
     const std::int64_t after_target = position + 2;
-    const auto right = place_pairs(language.haystack - after_target,
-                                   language.records - before - 1, random);
+    const auto right =
+        place_pairs(language.haystack - after_target, language.records - before - 1, random);
     std::copy(left.begin(), left.end(), starts.begin());
     starts[item.layout.target] = position;
     std::transform(right.begin(), right.end(), starts.begin() + before + 1,
@@ -184,7 +182,7 @@ Prompt LookupTask::prompt(std::int64_t index, std::int64_t residue) const {
 }
 
 std::string LookupTask::token_name(TokenId token) const {
-  return task::token_name(options_.language, token);
+  return options_.language.token_name(token);
 }
 
 }  // namespace kvphase::task

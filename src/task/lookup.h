@@ -1,13 +1,18 @@
-// The paper's lookup task (arXiv 2609.36322) in the lookup language: a list of key-value records in filler, some
-// queries answered as demonstrations, then the target key; the right next token is its value.
+// The paper's lookup task (arXiv 2609.36322) in the lookup language: a list of key-value records in
+// filler, some queries answered as demonstrations, then the target key; the right next token is its
+// value.
 //
-//   haystack (H tokens: filler and N records) | separator | D demonstrations "key value" | target key
+//   haystack (H tokens: filler and N records) | separator | D demonstrations "key value" | target
+//   key
 //
-// Every item is asked at all R residues of the target key's position. What stays fixed within an item: its
-// records and their order, the question, the filler's order, the prompt's length and the query position.
+// Every item is asked at all R residues of the target key's position. What stays fixed within an
+// item: its records and their order, the question, the filler's order, the prompt's length and the
+// query position.
 //   prefix padding       the whole list moves together through R-1 tokens of filler
-//   in-sequence padding  the target moves the same way, the filler between the other records is drawn anew for
-//                        every residue, so that their phases do not move in lockstep with the target's
+//   in-sequence padding  the target moves the same way, the filler between the other records is
+//   drawn anew for
+//                        every residue, so that their phases do not move in lockstep with the
+//                        target's
 #pragma once
 
 #include <cstdint>
@@ -21,11 +26,11 @@ namespace kvphase::task {
 enum class Padding { kPrefix, kInSequence };
 
 struct LookupOptions {
-  LookupLanguage language;            // haystack, records, token ranges; its `queries` is not used
-  std::int64_t demonstrations = 8;    // D, answered queries before the target's; < records
+  LookupLanguage language;          // haystack, records, token ranges; its `queries` is not used
+  std::int64_t demonstrations = 8;  // D, answered queries before the target's; < records
   Padding padding = Padding::kPrefix;
-  std::int64_t modulus = 24;          // R
-  std::int64_t items = 576;           // rounded up to a multiple of R
+  std::int64_t modulus = 24;  // R
+  std::int64_t items = 576;   // rounded up to a multiple of R
   std::uint64_t seed = 1;
 };
 

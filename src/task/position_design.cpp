@@ -15,8 +15,8 @@ std::vector<std::int64_t> base_positions(const PositionDesign& design) {
   const std::int64_t start = (design.room - (R * (m + 1) - 1)) / 2;
   const std::int64_t per_class = design.items / R;
 
-  // How many items of each class c take h = 1: rounded so that every tail sum over c is within 1/2 of its
-  // target, which is what bounds the variance's error.
+  // How many items of each class c take h = 1: rounded so that every tail sum over c is within 1/2
+  // of its target, which is what bounds the variance's error.
   std::vector<std::int64_t> with_step(static_cast<std::size_t>(R));
   std::int64_t assigned = 0;
   std::int64_t wanted = 0;  // in units of 1/R
@@ -34,7 +34,7 @@ std::vector<std::int64_t> base_positions(const PositionDesign& design) {
       const std::int64_t steps = with_step[static_cast<std::size_t>(c)];
       // Spread the `steps` items evenly over t (Bresenham).
       const std::int64_t h = (t + 1) * steps / per_class - t * steps / per_class;
-      const std::int64_t u = (t + c) % m;
+      const std::int64_t u = (2 * t + 1) * m / (2 * per_class);  // the same values for every c
       bases.push_back(start + c + R * (u + h));
     }
   }

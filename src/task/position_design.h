@@ -1,12 +1,13 @@
-// Where an item's target sits when it is moved over all residues, so that groups differ in phase and in
-// nothing else: the mean and the variance of the target's position are equal over residues.
+// Where an item's target sits when it is moved over all residues, so that groups differ in phase
+// and in nothing else: the mean and the variance of the target's position are equal over residues.
 //
-// Item i has a base position b; its R prompts put the target at b, b+1, .., b+R-1 (one prompt per residue).
-// With b = c + R*q, c uniform over 0..R-1, residue r sits at r + R*(q + [c > r]). The mean over items is then
-// the same for every r; the variance is the same if the mean of b does not depend on c, i.e.
-// E[q | c] = const - c/R. Here q = u + h with u evenly over 0..m-1 and h in {0,1}, P(h=1 | c) = (R-1-c)/R.
-// With a multiple of R*R items (and of m) the equality is exact, with any multiple of R the mean's is exact and the
-// variance's error is at most R*R/items tokens^2 for m = 1.
+// Item i has a base position b; its R prompts put the target at b, b+1, .., b+R-1 (one prompt per
+// residue). With b = c + R*q, c uniform over 0..R-1, residue r sits at r + R*(q + [c > r]). The
+// mean over items is then the same for every r; the variance is the same if the mean of b does not
+// depend on c, i.e. E[q | c] = const - c/R. Here q = u + h with u evenly over 0..m-1 and h in
+// {0,1}, P(h=1 | c) = (R-1-c)/R. With a multiple of R*R items (and of m) the equality is exact,
+// with any multiple of R the mean's is exact and the variance's error is at most R*R/items tokens^2
+// for m = 1.
 #pragma once
 
 #include <cstdint>

@@ -76,8 +76,8 @@ TEST(PositionDesign, LongRoomsAreUsedAndVarianceStaysWithinOnePercent) {
 
 TEST(PositionDesign, BasesStayInsideTheSmallestRoom) {
   for (const std::int64_t modulus : {2, 3, 8, 24}) {
-    for (const std::int64_t base : base_positions(
-             {.modulus = modulus, .room = least_room(modulus), .items = modulus * 6})) {
+    for (const std::int64_t base :
+         base_positions({.modulus = modulus, .room = least_room(modulus), .items = modulus * 6})) {
       EXPECT_GE(base, 0);
       EXPECT_LT(base, least_room(modulus));
     }

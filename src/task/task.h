@@ -24,13 +24,14 @@ class Task {
  public:
   virtual ~Task() = default;
 
-  virtual std::string name() const = 0;     // "lookup"
-  virtual std::string padding() const = 0;  // "prefix" | "in-sequence"
+  virtual std::string name() const = 0;      // "lookup"
+  virtual std::string padding() const = 0;   // "prefix" | "in-sequence"
   virtual std::int64_t modulus() const = 0;  // R: every item has one prompt per residue 0..R-1
   virtual std::int64_t items() const = 0;
-  virtual base::Json options() const = 0;   // everything that shapes the prompts, for the manifest
+  virtual base::Json options() const = 0;  // everything that shapes the prompts, for the manifest
 
-  // item in 0..items()-1, residue in 0..R-1. Depends on nothing else: the same call, the same prompt.
+  // item in 0..items()-1, residue in 0..R-1. Depends on nothing else: the same call, the same
+  // prompt.
   virtual Prompt prompt(std::int64_t item, std::int64_t residue) const = 0;
 
   virtual std::string token_name(lm::TokenId token) const = 0;
