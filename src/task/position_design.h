@@ -4,10 +4,10 @@
 // Item i has a base position b; its R prompts put the target at b, b+1, .., b+R-1 (one prompt per
 // residue). With b = c + R*q, c uniform over 0..R-1, residue r sits at r + R*(q + [c > r]). The
 // mean over items is then the same for every r; the variance is the same if the mean of b does not
-// depend on c, i.e. E[q | c] = const - c/R. Here q = u + h with u evenly over 0..m-1 and h in
-// {0,1}, P(h=1 | c) = (R-1-c)/R. With a multiple of R*R items (and of m) the equality is exact,
-// with any multiple of R the mean's is exact and the variance's error is at most R*R/items tokens^2
-// for m = 1.
+// depend on c, i.e. E[q | c] = const - c/R. Here q = u + h: u is spread evenly over 0..m-1, the
+// same for every c, and h is 0 or 1 with P(h=1 | c) = (R-1-c)/R. With a multiple of R*R items the
+// equality is exact; with any multiple of R the mean's is exact and each variance is within
+// R*R/items tokens^2 of the common value.
 #pragma once
 
 #include <cstdint>

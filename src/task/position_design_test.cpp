@@ -53,14 +53,14 @@ TEST(PositionDesign, MeanIsExactAndVarianceBoundedWithAnyMultipleOfR) {
         const Moments other = moments_at(bases, modulus, r);
         EXPECT_NEAR(other.mean, first.mean, 1e-9);
         EXPECT_LE(std::abs(other.variance - first.variance),
-                  static_cast<double>(modulus * modulus) / static_cast<double>(items) + 1e-9)
+                  2 * static_cast<double>(modulus * modulus) / static_cast<double>(items) + 1e-9)
             << "R " << modulus << " items " << items << " r " << r;
       }
     }
   }
 }
 
-TEST(PositionDesign, LongRoomsAreUsedAndVarianceStaysWithinOnePercent) {
+TEST(PositionDesign, LongRoomsAreUsedAndVarianceIsExact) {
   const PositionDesign design{.modulus = 24, .room = 1000, .items = 576};
   const auto bases = base_positions(design);
   for (const std::int64_t base : bases) {
@@ -70,7 +70,7 @@ TEST(PositionDesign, LongRoomsAreUsedAndVarianceStaysWithinOnePercent) {
   const Moments first = moments_at(bases, 24, 0);
   EXPECT_GT(first.variance, 60000);  // close to (1000^2)/12
   for (std::int64_t r = 1; r < 24; ++r) {
-    EXPECT_NEAR(moments_at(bases, 24, r).variance / first.variance, 1, 0.01) << r;
+    EXPECT_NEAR(moments_at(bases, 24, r).variance, first.variance, 1e-3) << r;
   }
 }
 

@@ -1,0 +1,48 @@
+// Runs a task on a model: every prompt once, one observation each in an append-only journal,
+// resumable. Must not know transports, tensors or what a position means to the task.
+//
+// A run folder holds manifest.json (what was asked of whom) and journal.jsonl (one observation per
+// prompt).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "audit/position_check.h"
+#include "lm/language_model.h"
+#include "record/observation.h"
+#include "task/task.h"
+
+namespace kvphase::audit {
+
+struct RunOptions {
+  std::filesystem::path folder;  // new, or with resume the folder of the interrupted run
+  bool resume = false;           // go on after the prompts that the journal already has
+  std::int64_t block_items =
+      24;  // items per model call and journal sync: more lose more on a crash
+};
+
+struct RunProgress {
+  std::int64_t done = 0;  // prompts, those of earlier sessions included
+  std::int64_t planned = 0;
+  std::int64_t correct = 0;  // of done
+  double prompts_per_second = 0;
+  double seconds_left = 0;  // estimate
+};
+
+struct Run {
+  std::vector<record::Observation> observations;
+  PlanCheck plan;
+  bool complete = false;  // false: base::stop_requested(); resume to finish
+};
+
+// Throws: usage error when the folder exists (or, resuming, belongs to another configuration; the
+// differing keys are listed) or a prompt is longer than the model's context; phase-control error
+// when the plan's positions are not balanced.
+Run run_audit(lm::LanguageModel& model, const task::Task& task, const RunOptions& options,
+              const std::function<void(const RunProgress&)>& on_progress);
+
+}  // namespace kvphase::audit
