@@ -75,9 +75,9 @@ record::Observation observe(const task::Task& task, const task::Prompt& prompt,
 
 }  // namespace
 
-Run run_audit(lm::LanguageModel& model, const task::Task& task, const RunOptions& options,
-              const std::function<void(const RunProgress&)>& on_progress) {
-  Run run;
+AuditRun run_audit(lm::LanguageModel& model, const task::Task& task, const RunOptions& options,
+                   const std::function<void(const RunProgress&)>& on_progress) {
+  AuditRun run;
   run.plan = check_plan(task);
   if (!run.plan.positions.ok) {
     throw base::Error(

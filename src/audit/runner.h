@@ -33,7 +33,7 @@ struct RunProgress {
   double seconds_left = 0;  // estimate
 };
 
-struct Run {
+struct AuditRun {
   std::vector<record::Observation> observations;
   PlanCheck plan;
   bool complete = false;  // false: base::stop_requested(); resume to finish
@@ -42,7 +42,7 @@ struct Run {
 // Throws: usage error when the folder exists (or, resuming, belongs to another configuration; the
 // differing keys are listed) or a prompt is longer than the model's context; phase-control error
 // when the plan's positions are not balanced.
-Run run_audit(lm::LanguageModel& model, const task::Task& task, const RunOptions& options,
-              const std::function<void(const RunProgress&)>& on_progress);
+AuditRun run_audit(lm::LanguageModel& model, const task::Task& task, const RunOptions& options,
+                   const std::function<void(const RunProgress&)>& on_progress);
 
 }  // namespace kvphase::audit
