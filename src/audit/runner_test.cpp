@@ -25,9 +25,8 @@ class ScriptedModel : public lm::LanguageModel {
   lm::ModelTraits traits() const override { return {.context_length = context}; }
   std::vector<lm::TokenId> tokenize(std::string_view) override { return {}; }
   std::string detokenize(std::span<const lm::TokenId>) override { return {}; }
-  std::vector<lm::TokenId> generate(std::span<const lm::TokenId>, std::int64_t) override {
-    return {};
-  }
+  void generate(const lm::GenerateRequest&,
+                const std::function<bool(const lm::GeneratedToken&)>&) override {}
   std::vector<lm::ScoreReply> score_next(std::span<const lm::ScoreRequest> requests) override {
     if (asked >= dies_after) throw std::runtime_error("died");
     std::vector<lm::ScoreReply> replies;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,6 +46,25 @@ struct ScoreReply {
   double margin = 0;          // target_logprob - log P(best other token), nats; > 0 iff target wins
 };
 
+struct TokenLogprob {
+  TokenId token = 0;
+  double logprob = 0;  // nats
+};
+
+struct GenerateRequest {
+  std::vector<TokenId> prompt;  // T tokens, at least one
+  std::int64_t max_tokens = 1;
+  std::int64_t top_logprobs = 0;  // how many of the likeliest tokens to report at every step
+  double temperature = 0;         // 0: greedy (the smallest id of equals)
+  std::uint64_t seed = 0;         // of sampling, where temperature > 0
+};
+
+struct GeneratedToken {
+  TokenId token = 0;
+  double logprob = 0;             // of the chosen token before temperature, nats
+  std::vector<TokenLogprob> top;  // top_logprobs of them, likeliest first
+};
+
 class LanguageModel {
  public:
   virtual ~LanguageModel() = default;
@@ -59,9 +79,10 @@ class LanguageModel {
   // the other requests of the call. Prompts longer than the context are refused (usage error).
   virtual std::vector<ScoreReply> score_next(std::span<const ScoreRequest> requests) = 0;
 
-  // Greedy continuation of at most max_tokens tokens.
-  virtual std::vector<TokenId> generate(std::span<const TokenId> prompt,
-                                        std::int64_t max_tokens) = 0;
+  // Calls on_token for every new token until max_tokens, the end of the context, or until it
+  // returns false.
+  virtual void generate(const GenerateRequest& request,
+                        const std::function<bool(const GeneratedToken&)>& on_token) = 0;
 };
 
 }  // namespace kvphase::lm
