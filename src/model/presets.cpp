@@ -1,0 +1,191 @@
+#include "model/presets.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace kvphase::model {
+namespace {
+
+struct Design {
+  std::string name;
+  std::int64_t kv_heads = 1;
+  AttentionKind attention = AttentionKind::kChunked;
+  ChunkConfig chunk;
+  std::function<void(ModelConfig&)> change;  // beyond the chunk, may be empty
+};
+
+ChunkConfig paper_chunk(std::int64_t window, std::int64_t stride) {
+  return {.window = window,
+          .stride = stride,
+          .gate = GateKind::kScalar,
+          .gate_maps = GateMaps::kPerOffset,
+          .payload = PayloadKind::kPerOffset,
+          .entry_position = EntryPosition::kWindowStart};
+}
+
+template <typename Change>
+ChunkConfig paper_w8s8(Change change) {
+  ChunkConfig chunk = paper_chunk(8, 8);
+  change(chunk);
+  return chunk;
+}
+
+ChunkConfig deepseek_chunk(GateKind gate) {
+  return {.window = 8,
+          .stride = 4,
+          .gate = gate,
+          .gate_maps = GateMaps::kPerStride,
+          .payload = PayloadKind::kPerStride,
+          .tied_kv = true,
+          .entry_position = EntryPosition::kWindowStart};
+}
+
+ChunkConfig uniform(ChunkConfig chunk) {
+  chunk.gate = GateKind::kUniform;
+  chunk.gate_maps = GateMaps::kShared;
+  chunk.gate_bias = false;
+  return chunk;
+}
+
+void rope_on_an_eighth(ModelConfig& config) { config.rope_dims = config.head_width / 8; }
+
+std::vector<Design> paper_designs() {
+  const auto full = AttentionKind::kFull;
+  const auto tail = [](ChunkConfig& chunk) { chunk.recent = RecentKind::kUncompressedTail; };
+  const auto tied = [](ChunkConfig& chunk) { chunk.tied_kv = true; };
+  return {
+      {.name = "full-1kv", .kv_heads = 1, .attention = full},
+      {.name = "full-4kv", .kv_heads = 4, .attention = full},
+      {.name = "full-8kv", .kv_heads = 8, .attention = full},
+      {.name = "w8s8-1kv", .chunk = paper_chunk(8, 8)},
+      {.name = "w4s4-1kv", .chunk = paper_chunk(4, 4)},
+      {.name = "w8s4-1kv", .chunk = paper_chunk(8, 4)},
+      {.name = "w8s6-1kv", .chunk = paper_chunk(8, 6)},
+      {.name = "w12s12-1kv", .chunk = paper_chunk(12, 12)},
+      {.name = "w8s8-2kv", .kv_heads = 2, .chunk = paper_chunk(8, 8)},
+      {.name = "w8s8-4kv", .kv_heads = 4, .chunk = paper_chunk(8, 8)},
+      {.name = "w8s8-8kv", .kv_heads = 8, .chunk = paper_chunk(8, 8)},
+      {.name = "w8s8-tied", .chunk = paper_w8s8(tied)},
+      {.name = "w8s8-uniform", .chunk = uniform(paper_chunk(8, 8))},
+      {.name = "w8s8-uniform-tied-post-norm",
+       .chunk = uniform(paper_w8s8(tied)),
+       .change = [](ModelConfig& config) { config.post_norm = true; }},
+      {.name = "w8s8-vector",
+       .chunk = paper_w8s8([](ChunkConfig& chunk) { chunk.gate = GateKind::kVector; })},
+      {.name = "w8s8-no-qk-norm",
+       .chunk = paper_chunk(8, 8),
+       .change = [](ModelConfig& config) { config.qk_norm = false; }},
+      {.name = "w8s8-no-gate-bias",
+       .chunk = paper_w8s8([](ChunkConfig& chunk) { chunk.gate_bias = false; })},
+      {.name = "w8s8-no-rope",
+       .chunk = paper_chunk(8, 8),
+       .change = [](ModelConfig& config) { config.rope_dims = 0; }},
+      {.name = "w8s8-rope-eighth", .chunk = paper_chunk(8, 8), .change = rope_on_an_eighth},
+      {.name = "w8s8-tail-1kv", .chunk = paper_w8s8(tail)},
+      {.name = "w8s8-tail-8kv", .kv_heads = 8, .chunk = paper_w8s8(tail)},
+      {.name = "deepseek-w8s4",
+       .chunk = deepseek_chunk(GateKind::kVector),
+       .change = rope_on_an_eighth},
+      {.name = "deepseek-w8s4-scalar",
+       .chunk = deepseek_chunk(GateKind::kScalar),
+       .change = rope_on_an_eighth},
+      {.name = "w12s12-4kv", .kv_heads = 4, .chunk = paper_chunk(12, 12)},
+  };
+}
+
+// 1 separator, 16 fillers, 64 keys and 64 values: the lookup language of the training recipe.
+ModelConfig small_shape(std::int64_t kv_heads) {
+  ModelConfig config;
+  config.vocab_size = 145;
+  config.context_length = 1024;
+  config.kv_heads = kv_heads;
+  config.query_heads = std::max<std::int64_t>(2, kv_heads);
+  config.head_width = kv_heads <= 2 ? 32 : 16;
+  config.rope_dims = config.head_width;
+  return config;
+}
+
+ModelConfig qwen3_shape(std::int64_t kv_heads) {
+  return {.vocab_size = 151936,
+          .context_length = 32768,
+          .layers = 28,
+          .width = 1024,
+          .query_heads = 16,
+          .kv_heads = kv_heads,
+          .head_width = 128,
+          .ff_width = 3072,
+          .embedding_scale = 1,
+          .rope_dims = 128,
+          .rope_base = 1e6,
+          .local_window = 16,
+          .init = Init::kNormal002};
+}
+
+ModelConfig apply(const Design& design, ModelConfig config, std::size_t first_layer) {
+  config.attention.assign(static_cast<std::size_t>(config.layers), design.attention);
+  for (std::size_t layer = 0; layer < first_layer; ++layer) {
+    config.attention[layer] = AttentionKind::kLocal;
+  }
+  config.chunk = design.chunk;
+  if (design.change) design.change(config);
+  return config;
+}
+
+struct Named {
+  std::string name;
+  ModelConfig config;
+};
+
+ModelConfig staggered() {
+  ModelConfig config = small_shape(1);
+  config.query_heads = 4;
+  config.kv_heads = 2;
+  config.head_width = 16;
+  config.rope_dims = 16;
+  config.chunk.grid = GridKind::kStaggered;
+  config.attention = {AttentionKind::kLocal, AttentionKind::kChunked};
+  return config;
+}
+
+const std::vector<Named>& all_presets() {
+  static const std::vector<Named> presets = [] {
+    std::vector<Named> list;
+    const Design control{.name = "", .attention = AttentionKind::kFull};
+    list.push_back({"small/control", apply(control, small_shape(1), 1)});
+    list.push_back({"small/chunked", apply(Design{}, small_shape(1), 1)});
+    list.push_back({"small/staggered", staggered()});
+    for (const Design& design : paper_designs()) {
+      list.push_back({"small/" + design.name, apply(design, small_shape(design.kv_heads), 1)});
+    }
+    for (const Design& design : paper_designs()) {
+      list.push_back({"qwen3-0.6b/" + design.name, apply(design, qwen3_shape(design.kv_heads), 0)});
+    }
+    for (const Named& named : list) validate(named.config, named.name);
+    return list;
+  }();
+  return presets;
+}
+
+}  // namespace
+
+const std::vector<std::string>& preset_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list;
+    for (const Named& named : all_presets()) list.push_back(named.name);
+    return list;
+  }();
+  return names;
+}
+
+ModelConfig preset(std::string_view name) {
+  for (const Named& named : all_presets()) {
+    if (named.name == name) return named.config;
+  }
+  throw base::usage_error("preset", "expected a known preset, got '{}'; did you mean '{}'?", name,
+                          base::nearest_name(name, preset_names()));
+}
+
+}  // namespace kvphase::model

@@ -1,0 +1,58 @@
+#include "model/presets.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/error.h"
+
+namespace kvphase::model {
+namespace {
+
+TEST(Presets, HaveThePapersDesignsAtBothShapesUnderDistinctNames) {
+  std::set<std::string> names(preset_names().begin(), preset_names().end());
+  EXPECT_EQ(names.size(), preset_names().size());
+  int small = 0, qwen = 0;
+  for (const std::string& name : names) {
+    if (name.rfind("small/", 0) == 0) ++small;
+    if (name.rfind("qwen3-0.6b/", 0) == 0) ++qwen;
+  }
+  EXPECT_EQ(qwen, 24);
+  EXPECT_EQ(small, 24 + 3);
+}
+
+TEST(Presets, DifferFromEachOther) {
+  std::set<std::string> configs;
+  for (const std::string& name : preset_names()) configs.insert(to_json(preset(name)).dump());
+  // small/control is small/full-1kv: both are the recipe's control.
+  EXPECT_EQ(configs.size() + 1, preset_names().size());
+}
+
+TEST(Presets, CountTheParametersOfQwen3) {
+  const ModelConfig qwen = preset("qwen3-0.6b/full-8kv");
+  const std::int64_t embedding = qwen.vocab_size * qwen.width;
+  EXPECT_EQ((parameter_count(qwen) - embedding - qwen.width) / qwen.layers, 15730944);
+  EXPECT_NEAR(static_cast<double>(parameter_count(qwen)) / 1e6, 596.05, 0.005);
+  ModelConfig untied = qwen;
+  untied.tied_embeddings = false;
+  EXPECT_NEAR(static_cast<double>(parameter_count(untied)) / 1e6, 751.63, 0.005);
+}
+
+TEST(Presets, CountTheParametersOfTheRecipe) {
+  // Published with the recipe: 84K control, 88K chunked.
+  EXPECT_NEAR(static_cast<double>(parameter_count(preset("small/control"))), 84e3, 1e3);
+  EXPECT_NEAR(static_cast<double>(parameter_count(preset("small/chunked"))), 88e3, 1e3);
+}
+
+TEST(Presets, AnUnknownNameIsRefusedWithTheNearest) {
+  try {
+    preset("small/w8s8-1k");
+    FAIL() << "accepted";
+  } catch (const base::Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("did you mean 'small/w8s8-1kv'"));
+  }
+}
+
+}  // namespace
+}  // namespace kvphase::model
