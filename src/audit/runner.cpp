@@ -55,22 +55,27 @@ void check_manifest(const std::filesystem::path& path, const Json& manifest) {
 
 record::Observation observe(const task::Task& task, const task::Prompt& prompt,
                             const lm::ScoreReply& reply) {
+  record::Observation observation{
+      .item = prompt.item,
+      .residue = prompt.residue,
+      .target_position = prompt.target_position,
+      .query_position = prompt.query_position,
+      .length = static_cast<std::int64_t>(prompt.request.prompt.size()),
+      .expected = task.token_name(prompt.request.target),
+  };
+  if (!reply.answered()) {
+    observation.reply_class = reply.missing;
+    return observation;
+  }
   const bool correct = reply.top == prompt.request.target;
   const bool other = std::find(prompt.other_answers.begin(), prompt.other_answers.end(),
                                reply.top) != prompt.other_answers.end();
-  return {.item = prompt.item,
-          .residue = prompt.residue,
-          .target_position = prompt.target_position,
-          .query_position = prompt.query_position,
-          .length = static_cast<std::int64_t>(prompt.request.prompt.size()),
-          .expected = task.token_name(prompt.request.target),
-          .answer = task.token_name(reply.top),
-          .reply_class = correct ? "exact"
-                         : other ? "other_record"
-                                 : "wrong",
-          .correct = correct,
-          .logprob = reply.target_logprob,
-          .margin = reply.margin};
+  observation.answer = reply.answer_text.empty() ? task.token_name(reply.top) : reply.answer_text;
+  observation.reply_class = correct ? "exact" : other ? "other_record" : "wrong";
+  observation.correct = correct;
+  observation.logprob = reply.target_logprob;
+  observation.margin = reply.margin;
+  return observation;
 }
 
 }  // namespace

@@ -36,6 +36,10 @@ class ScriptedModel : public lm::LanguageModel {
       std::int64_t position = 0;
       while (request.prompt[static_cast<std::size_t>(position)] != key) ++position;
       const bool right = position % 4 != 3;
+      if (position % 4 == missing_at) {
+        replies.push_back({.top = request.target, .missing = "timeout"});
+        continue;
+      }
       replies.push_back({.top = right ? request.target : 0,
                          .target_logprob = right ? -0.1 : -3,
                          .margin = right ? 2.0 : -2.0});
@@ -46,6 +50,7 @@ class ScriptedModel : public lm::LanguageModel {
   std::string sha = "abc";
   std::int64_t context = 0;
   std::int64_t asked = 0;
+  std::int64_t missing_at = -1;  // the phase whose replies never come
   std::int64_t dies_after = 1'000'000;
 };
 
@@ -84,6 +89,25 @@ TEST_F(Runner, AsksEveryPromptOnceAndJournalsWhatItReturns) {
     EXPECT_EQ(observation.correct, observation.target_position % 4 != 3);
     EXPECT_EQ(observation.target_position % 8, observation.residue);
   }
+}
+
+TEST_F(Runner, RecordsAMissingReplyWithItsCauseAndNeverAsWrong) {
+  ScriptedModel model;
+  model.missing_at = 3;
+  const AuditRun run =
+      run_audit(model, task::LookupTask(small_task()), {.folder = folder_}, nullptr);
+  std::int64_t missing = 0;
+  for (const auto& observation : run.observations) {
+    if (observation.correct) continue;
+    ++missing;
+    EXPECT_EQ(observation.reply_class, "timeout");
+    EXPECT_EQ(observation.answer, "");
+    EXPECT_FALSE(observation.logprob || observation.margin);
+    EXPECT_EQ(observation.residue % 4, 3) << "only the scripted phase is missing";
+  }
+  EXPECT_EQ(missing, 64 * 2) << "two of eight residues are 3 mod 4";
+  EXPECT_EQ(run.observations.size(), 64U * 8U) << "nothing is dropped";
+  EXPECT_EQ(record::read_journal(folder_ / "journal.jsonl"), run.observations);
 }
 
 TEST_F(Runner, ResumesAfterADeathWithTheSameObservations) {

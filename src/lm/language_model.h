@@ -40,10 +40,18 @@ struct ScoreRequest {
   TokenId target = 0;           // the right next token
 };
 
+// A reply is answered or missing with a cause; a missing one is neither right nor wrong. Our own
+// network always answers with numbers; a server may answer without them.
 struct ScoreReply {
-  TokenId top = 0;            // argmax over the full vocabulary (the smallest id of equals)
-  double target_logprob = 0;  // log P(target | prompt), nats
-  double margin = 0;          // target_logprob - log P(best other token), nats; > 0 iff target wins
+  TokenId top = 0;  // argmax over the full vocabulary (the smallest id of equals); -1: see
+                    // answer_text
+  std::optional<double> target_logprob;  // log P(target | prompt), nats; empty: not to be had
+  std::optional<double> margin;  // target_logprob - log P(best other token), nats; > 0 iff target
+                                 // wins
+  std::string missing;           // why there is no answer, e.g. "timeout"; empty: answered
+  std::string answer_text;  // what a server said in place of a known token; empty: `top` says it
+
+  bool answered() const { return missing.empty(); }
 };
 
 struct TokenLogprob {
