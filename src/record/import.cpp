@@ -1,0 +1,135 @@
+#include "record/import.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "record/import_sources.h"
+
+namespace kvphase::record {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kByteOrderMark = "\xEF\xBB\xBF";
+
+// The first line (at most 1 MiB of it), without a byte order mark.
+std::string first_line(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) {
+    throw base::usage_error("analyze", "expected a readable file, got {}: {}", path.string(),
+                            std::strerror(errno));
+  }
+  std::string start(1 << 20, '\0');
+  stream.read(start.data(), static_cast<std::streamsize>(start.size()));
+  start.resize(static_cast<std::size_t>(stream.gcount()));
+  if (start.starts_with(kByteOrderMark)) start.erase(0, 3);
+  if (start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF")) {
+    throw base::usage_error("analyze", "{}: expected UTF-8, got UTF-16; save it as UTF-8",
+                            path.string());
+  }
+  const std::size_t text = start.find_first_not_of(" \t\r\n");
+  if (text == std::string::npos) {
+    throw base::usage_error("analyze", "{}: expected results, got an empty file", path.string());
+  }
+  start.erase(0, text);
+  return start.substr(0, start.find('\n'));
+}
+
+std::string whole_text(const fs::path& path) {
+  std::string text = base::read_file(path);
+  if (text.starts_with(kByteOrderMark)) text.erase(0, 3);
+  return text;
+}
+
+// What a run's result.json tells about the journal beside it.
+void add_run_facts(const fs::path& result, Dataset& data, bool keep_modulus) {
+  std::error_code ignored;
+  if (!fs::exists(result, ignored)) return;
+  const Result record =
+      result_from_json(base::parse_json(base::read_file(result), result.string()), result.string());
+  data.name = record.context.model_name;
+  data.task = record.design.task;
+  data.padding = record.design.padding;
+  if (!keep_modulus && record.design.modulus > 1) data.modulus = record.design.modulus;
+  if (record.folded && record.folded->source == "model") data.stride = record.folded->stride;
+}
+
+std::vector<Dataset> import_folder(const fs::path& folder, const ImportOptions& options) {
+  const fs::path journal = folder / "journal.jsonl";
+  std::error_code ignored;
+  if (!fs::exists(journal, ignored)) {
+    throw base::usage_error("analyze", "expected a file or a run folder with journal.jsonl, got {}",
+                            folder.string());
+  }
+  Dataset data = import_journal(journal, options);
+  add_run_facts(folder / "result.json", data, options.modulus.has_value());
+  std::vector<Dataset> list;
+  list.push_back(std::move(data));
+  return list;
+}
+
+std::vector<Dataset> import_any(const fs::path& path, const ImportOptions& options) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return import_folder(path, options);
+  const std::string line = first_line(path);
+  if (line.starts_with("{\"item\":") && line.find("\"target_position\":") != std::string::npos &&
+      line.find("\"class\":") != std::string::npos) {
+    std::vector<Dataset> list;
+    list.push_back(import_journal(path, options));
+    return list;
+  }
+  if (line.front() != '{' && line.front() != '[') {
+    return import_csv(whole_text(path), path, options);
+  }
+  const base::Json first = base::Json::parse(line, nullptr, false);
+  const auto is_counts = [](const base::Json& json) {
+    return json.is_object() &&
+           (json.contains("models") || json.contains("modulus") ||
+            json.contains("residue_modulus") ||
+            (json.contains("correct") && json.at("correct").is_array() && json.contains("n")));
+  };
+  if (first.is_object() && !is_counts(first)) return import_json_lines(path, options);
+  base::Json whole = base::Json::parse(whole_text(path), nullptr, false);
+  if (whole.is_discarded()) {
+    // One object per line with a bad first line, or a broken file: parse again for the message.
+    try {
+      whole = base::Json::parse(whole_text(path));
+    } catch (const base::Json::exception& error) {
+      throw base::usage_error("analyze", "{}: expected valid JSON, got: {}", path.string(),
+                              error.what());
+    }
+  }
+  if (!is_counts(whole)) {
+    throw base::usage_error(
+        "analyze",
+        "{}: expected counts ('modulus', 'n', 'correct') or one JSON object per "
+        "line, got other JSON; see docs/formats.md",
+        path.string());
+  }
+  return import_counts_json(whole, path, options);
+}
+
+}  // namespace
+
+std::vector<Dataset> import_results(const fs::path& path, const ImportOptions& options) {
+  if (options.modulus && *options.modulus < 2) {
+    throw base::usage_error("analyze", "expected a modulus of 2 or more, got {}", *options.modulus);
+  }
+  std::vector<Dataset> list = import_any(path, options);
+  for (Dataset& data : list) {
+    if (data.name.empty()) data.name = path.stem().string();
+    if (data.counts && options.modulus && data.counts->modulus != *options.modulus) {
+      fold_counts(*data.counts, *options.modulus, path.string());
+      data.modulus = *options.modulus;
+    }
+  }
+  return list;
+}
+
+}  // namespace kvphase::record

@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "record/import_sources.h"
+
+namespace kvphase::record {
+namespace {
+
+using base::Json;
+
+// {"correct": [..R..], "n": N or [..R..]} -> counts; other keys are figures that we compute afresh.
+CountsTable read_table(const Json& json, std::int64_t modulus, const std::string& scope) {
+  const auto whole = [&](const Json& value, const std::string& what) {
+    if (!value.is_number_integer() || value.get<double>() < 0 || value.get<double>() > 1e15) {
+      throw base::usage_error("analyze", "{}: expected {} to be a whole number >= 0, got {}", scope,
+                              what, value.dump());
+    }
+    return value.get<std::int64_t>();
+  };
+  if (!json.is_object() || !json.contains("correct") || !json.at("correct").is_array()) {
+    throw base::usage_error("analyze", "{}: expected a list 'correct' with a count per residue",
+                            scope);
+  }
+  if (!json.contains("n")) {
+    throw base::usage_error("analyze", "{}: expected 'n', the prompts per residue, got none",
+                            scope);
+  }
+  const Json& correct = json.at("correct");
+  const Json& n = json.at("n");
+  const auto size = static_cast<std::size_t>(modulus);
+  if (correct.size() != size || (n.is_array() && n.size() != size)) {
+    throw base::usage_error("analyze", "{}: expected {} counts, one per residue, got {}", scope,
+                            size, correct.size() != size ? correct.size() : n.size());
+  }
+  CountsTable counts{.modulus = modulus};
+  for (std::size_t r = 0; r < size; ++r) {
+    counts.correct.push_back(whole(correct.at(r), fmt::format("correct[{}]", r)));
+    counts.n.push_back(
+        whole(n.is_array() ? n.at(r) : n, n.is_array() ? fmt::format("n[{}]", r) : "n"));
+    if (counts.correct.back() > counts.n.back()) {
+      throw base::usage_error("analyze", "{}: expected correct <= n, got {} of {} at residue {}",
+                              scope, counts.correct.back(), counts.n.back(), r);
+    }
+  }
+  return counts;
+}
+
+std::int64_t read_modulus(const Json& json, const std::string& file) {
+  for (const char* key : {"residue_modulus", "modulus"}) {
+    if (!json.contains(key)) continue;
+    const Json& value = json.at(key);
+    if (!value.is_number_integer() || value.get<double>() < 2 || value.get<double>() > 100000) {
+      throw base::usage_error("analyze",
+                              "{}: expected '{}' to be a whole number of 2 to 100000, got {}", file,
+                              key, value.dump());
+    }
+    return value.get<std::int64_t>();
+  }
+  if (json.contains("correct") && json.at("correct").is_array() && json.at("correct").size() >= 2) {
+    return static_cast<std::int64_t>(json.at("correct").size());
+  }
+  throw base::usage_error("analyze", "{}: expected 'modulus', the R of the residues, got none",
+                          file);
+}
+
+std::optional<std::int64_t> optional_size(const Json& json, const char* key,
+                                          const std::string& scope) {
+  if (!json.contains(key) || json.at(key).is_null()) return std::nullopt;
+  const Json& value = json.at(key);
+  if (!value.is_number_integer() || value.get<double>() < 1) {
+    throw base::usage_error("analyze", "{}: expected '{}' to be a whole number >= 1, got {}", scope,
+                            key, value.dump());
+  }
+  return value.get<std::int64_t>();
+}
+
+std::string text_of(const Json& json, const char* key) {
+  return json.contains(key) && json.at(key).is_string() ? json.at(key).get<std::string>() : "";
+}
+
+struct Padding {
+  const char* key;   // in the file
+  const char* name;  // in our records
+};
+constexpr Padding kPaddings[] = {{"prefix_padding", "prefix"},
+                                 {"in_sequence_padding", "in-sequence"}};
+
+void add_model(const Json& model, std::int64_t modulus, const std::string& scope,
+               std::vector<Dataset>& out) {
+  Dataset data;
+  data.origin = "counts JSON";
+  data.name = text_of(model, "name").empty() ? text_of(model, "id") : text_of(model, "name");
+  data.task = text_of(model, "task");
+  data.padding = text_of(model, "padding");
+  data.window = optional_size(model, "window", scope);
+  data.stride = optional_size(model, "stride", scope);
+  data.modulus = modulus;
+  bool by_padding = false;
+  for (const Padding& padding : kPaddings) {
+    if (!model.contains(padding.key)) continue;
+    by_padding = true;
+    Dataset one = data;
+    one.padding = padding.name;
+    one.counts =
+        read_table(model.at(padding.key), modulus, fmt::format("{}.{}", scope, padding.key));
+    out.push_back(std::move(one));
+  }
+  if (by_padding) return;
+  data.counts = read_table(model, modulus, scope);
+  out.push_back(std::move(data));
+}
+
+}  // namespace
+
+void fold_counts(CountsTable& counts, std::int64_t modulus, const std::string& file) {
+  if (modulus < 1 || counts.modulus % modulus != 0) {
+    throw base::usage_error("analyze", "{}: expected a modulus that divides the file's {}, got {}",
+                            file, counts.modulus, modulus);
+  }
+  CountsTable folded{.modulus = modulus};
+  folded.n.assign(static_cast<std::size_t>(modulus), 0);
+  folded.correct = folded.n;
+  for (std::size_t r = 0; r < counts.n.size(); ++r) {
+    folded.n[r % static_cast<std::size_t>(modulus)] += counts.n[r];
+    folded.correct[r % static_cast<std::size_t>(modulus)] += counts.correct[r];
+  }
+  counts = std::move(folded);
+}
+
+std::vector<Dataset> import_counts_json(const Json& json, const std::filesystem::path& path,
+                                        const ImportOptions& options) {
+  const std::string file = path.string();
+  const std::int64_t modulus = read_modulus(json, file);
+  std::vector<Dataset> all;
+  if (!json.contains("models")) {
+    add_model(json, modulus, file, all);
+  } else {
+    const Json& models = json.at("models");
+    if (!models.is_array() || models.empty()) {
+      throw base::usage_error("analyze", "{}: expected a list of models, got none", file);
+    }
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < models.size(); ++i) {
+      const Json& model = models.at(i);
+      const std::string scope = fmt::format("{}: models[{}]", file, i);
+      if (!model.is_object()) {
+        throw base::usage_error("analyze", "{}: expected an object, got {}", scope,
+                                model.type_name());
+      }
+      const std::string name = text_of(model, "name");
+      const std::string id = text_of(model, "id");
+      for (const std::string& known : {name, id}) {
+        if (!known.empty()) names.push_back(known);
+      }
+      if (!options.model.empty() && options.model != name && options.model != id) continue;
+      add_model(model, modulus, scope, all);
+    }
+    if (all.empty()) {
+      throw base::usage_error(
+          "analyze", "{}: expected a model named '{}', got {}; did you mean '{}'?", file,
+          options.model, fmt::join(names, " | "), base::nearest_name(options.model, names));
+    }
+    for (Dataset& data : all) {
+      if (data.task.empty()) data.task = text_of(json, "task");
+    }
+  }
+  return all;
+}
+
+}  // namespace kvphase::record

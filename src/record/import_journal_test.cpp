@@ -1,0 +1,125 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/random.h"
+#include "record/import.h"
+#include "record/journal.h"
+
+namespace kvphase::record {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class ImportJournal : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "kvphase-import-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  Dataset read(const std::string& text, const ImportOptions& options = {}) {
+    base::write_file_atomically(folder_ / "journal.jsonl", text);
+    return std::move(import_results(folder_, options).at(0));
+  }
+  fs::path folder_;
+};
+
+Observation random_observation(base::Random& random, std::int64_t item, std::int64_t residue) {
+  static const std::vector<std::string> words = {"v3", "", "a \"quote\"", "back\\slash",
+                                                 "\xC3\xA9\t"};
+  Observation o;
+  o.item = item;
+  o.residue = residue;
+  o.target_position = 24 * static_cast<std::int64_t>(random.uniform_index(4)) + residue;
+  o.query_position = 200;
+  o.length = 201;
+  o.expected = words[random.uniform_index(words.size())];
+  o.answer = words[random.uniform_index(words.size())];
+  o.reply_class = "exact";
+  if (random.uniform() < 0.9) o.correct = random.uniform() < 0.5;
+  if (random.uniform() < 0.8) o.logprob = -random.uniform() * 1e3;
+  if (random.uniform() < 0.8) o.margin = random.normal() * 1e-3;
+  return o;
+}
+
+TEST_F(ImportJournal, AgreesWithTheStrictReaderOnRandomObservations) {
+  base::Random random(5);
+  std::vector<Observation> all;
+  std::string text;
+  // Larger than one block of the reader, so that lines straddle blocks.
+  for (std::int64_t item = 0; text.size() < (std::size_t{9} << 20); ++item) {
+    for (std::int64_t residue = 0; residue < 24; ++residue) {
+      all.push_back(random_observation(random, item, residue));
+      text += format_observation(all.back()) + "\n";
+    }
+  }
+  const Dataset fast = read(text);
+  const Dataset plain = dataset_from(all, 24, "test");
+  ASSERT_EQ(fast.rows->size(), plain.rows->size());
+  EXPECT_EQ(fast.modulus, 24);
+  EXPECT_EQ(fast.rows->items, plain.rows->items);
+  const auto same = [](float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); };
+  for (std::size_t i = 0; i < plain.rows->size(); ++i) {
+    ASSERT_EQ(fast.rows->item[i], plain.rows->item[i]) << "row " << i;
+    ASSERT_EQ(fast.rows->position[i], plain.rows->position[i]) << "row " << i;
+    ASSERT_EQ(fast.rows->reply[i], plain.rows->reply[i]) << "row " << i;
+    ASSERT_TRUE(same(fast.rows->logprob[i], plain.rows->logprob[i]))
+        << "row " << i << ": " << fast.rows->logprob[i] << " and " << plain.rows->logprob[i];
+    ASSERT_TRUE(same(fast.rows->margin[i], plain.rows->margin[i]))
+        << "row " << i << ": " << fast.rows->margin[i] << " and " << plain.rows->margin[i];
+  }
+  EXPECT_TRUE(fast.positions.query_position_fixed);
+  EXPECT_TRUE(fast.positions.length_fixed);
+}
+
+std::string line(std::int64_t item, std::int64_t residue, std::optional<bool> correct,
+                 std::int64_t repeat = 0) {
+  Observation o;
+  o.item = item;
+  o.residue = residue;
+  o.target_position = residue;
+  o.correct = correct;
+  o.repeat = repeat;
+  return format_observation(o) + "\n";
+}
+
+TEST_F(ImportJournal, IgnoresATornLastLineAndKeepsRepeatsOut) {
+  const Dataset data = read(line(0, 0, true) + line(0, 1, false) + line(0, 1, true, 1) +
+                            line(0, 2, true).substr(0, 40));
+  EXPECT_EQ(data.rows->size(), 2U);
+  EXPECT_EQ(data.repeats.compared, 1);
+  EXPECT_EQ(data.repeats.changed, 1);
+  EXPECT_EQ(data.modulus, 2) << "the smallest modulus that explains the residues";
+}
+
+TEST_F(ImportJournal, LetsARetryReplaceAMissingReply) {
+  const Dataset data = read(line(0, 1, true) + line(0, 0, std::nullopt) + line(0, 0, true));
+  EXPECT_THAT(data.rows->reply, ::testing::ElementsAre(Reply::kRight, Reply::kRight));
+}
+
+TEST_F(ImportJournal, NamesTheLineOfABadOrSecondReply) {
+  const auto refusal = [&](const std::string& text) -> std::string {
+    try {
+      read(text);
+    } catch (const base::Error& error) {
+      return error.what();
+    }
+    return "nothing refused";
+  };
+  EXPECT_THAT(refusal(line(0, 0, true) + "{\"item\":1}\n"), HasSubstr("journal.jsonl:2"));
+  EXPECT_THAT(refusal(line(0, 0, true) + "rubbish\n" + line(0, 1, true)),
+              HasSubstr("journal.jsonl:2"));
+  EXPECT_THAT(refusal(line(0, 0, true) + line(5, 1, true) + line(0, 0, false)),
+              AllOf(HasSubstr("journal.jsonl:3"), HasSubstr("item 0, position 0")));
+  EXPECT_THAT(refusal("\n"), HasSubstr("empty"));
+}
+
+}  // namespace
+}  // namespace kvphase::record
