@@ -94,7 +94,9 @@ std::vector<Dataset> import_any(const fs::path& path, const ImportOptions& optio
             json.contains("residue_modulus") ||
             (json.contains("correct") && json.at("correct").is_array() && json.contains("n")));
   };
-  if (first.is_object() && !is_counts(first)) return import_json_lines(path, options);
+  const std::size_t last = line.find_last_not_of(" \t\r");
+  const bool object_in_a_line = line.front() == '{' && line[last] == '}' && line.size() > 2;
+  if (object_in_a_line && !is_counts(first)) return import_json_lines(path, options);
   base::Json whole = base::Json::parse(whole_text(path), nullptr, false);
   if (whole.is_discarded()) {
     // One object per line with a bad first line, or a broken file: parse again for the message.

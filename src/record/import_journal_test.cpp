@@ -118,7 +118,7 @@ TEST_F(ImportJournal, NamesTheLineOfABadOrSecondReply) {
               HasSubstr("journal.jsonl:2"));
   EXPECT_THAT(refusal(line(0, 0, true) + line(5, 1, true) + line(0, 0, false)),
               AllOf(HasSubstr("journal.jsonl:3"), HasSubstr("item 0, position 0")));
-  EXPECT_THAT(refusal("\n"), HasSubstr("empty"));
+  EXPECT_THAT(refusal(""), HasSubstr("got none"));
 }
 
 }  // namespace
