@@ -1,0 +1,278 @@
+#include "stats/fold.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "stats/sampling.h"
+
+namespace kvphase::stats {
+namespace {
+
+constexpr std::int64_t kLongestCarrier =
+    128;  // beyond it, clearing and folding cost more than adds
+
+// Four partial sums, so that the compiler may use vector instructions.
+double dot(const double* a, const double* b, std::size_t n) {
+  double s0 = 0;
+  double s1 = 0;
+  double s2 = 0;
+  double s3 = 0;
+  std::size_t j = 0;
+  for (; j + 4 <= n; j += 4) {
+    s0 += a[j] * b[j];
+    s1 += a[j + 1] * b[j + 1];
+    s2 += a[j + 2] * b[j + 2];
+    s3 += a[j + 3] * b[j + 3];
+  }
+  for (; j < n; ++j) s0 += a[j] * b[j];
+  return (s0 + s1) + (s2 + s3);
+}
+
+// Carrier moduli for the candidates: merge into a common multiple while it stays short.
+std::vector<std::int64_t> carrier_moduli(const std::vector<std::int64_t>& candidates) {
+  std::vector<std::int64_t> moduli;
+  for (auto s = candidates.rbegin(); s != candidates.rend(); ++s) {
+    auto best = moduli.end();
+    for (auto m = moduli.begin(); m != moduli.end(); ++m) {
+      const auto merged = std::lcm(*m, *s);
+      if (merged <= std::max(kLongestCarrier, *m) &&
+          (best == moduli.end() || merged < std::lcm(*best, *s))) {
+        best = m;
+      }
+    }
+    if (best == moduli.end()) {
+      moduli.push_back(*s);
+    } else {
+      *best = std::lcm(*best, *s);
+    }
+  }
+  return moduli;
+}
+
+}  // namespace
+
+int trend_degree(std::size_t n) { return n >= 12 ? 2 : (n >= 6 ? 1 : 0); }
+
+std::vector<double> trend_basis(std::span<const double> offsets, std::span<const double> weights,
+                                int degree) {
+  const std::size_t n = offsets.size();
+  std::vector<std::vector<double>> done;
+  std::vector<double> constant(n);
+  for (std::size_t j = 0; j < n; ++j) constant[j] = std::sqrt(weights[j]);
+  const auto [low, high] = std::ranges::minmax_element(offsets);
+  const double middle = n == 0 ? 0 : (*low + *high) / 2;
+  const double half = n == 0 || *high == *low ? 1 : (*high - *low) / 2;
+  std::vector<double> basis;
+  for (int power = 0; power <= degree; ++power) {
+    std::vector<double> v(n);
+    for (std::size_t j = 0; j < n; ++j) {
+      v[j] = constant[j] * std::pow((offsets[j] - middle) / half, power);
+    }
+    const double size = std::sqrt(dot(v.data(), v.data(), n));
+    for (int pass = 0; pass < 2; ++pass) {  // twice is enough (Gram-Schmidt with one repetition)
+      for (const auto& u : done) {
+        const double c = dot(u.data(), v.data(), n);
+        for (std::size_t j = 0; j < n; ++j) v[j] -= c * u[j];
+      }
+    }
+    const double left = std::sqrt(dot(v.data(), v.data(), n));
+    for (double& x : v) x = left > 1e-9 * size ? x / left : 0;
+    if (power > 0) basis.insert(basis.end(), v.begin(), v.end());
+    done.push_back(std::move(v));
+  }
+  return basis;
+}
+
+Folder::Folder(const ScoreTable& table, std::vector<std::int64_t> candidates)
+    : candidates_(std::move(candidates)) {
+  const auto moduli = carrier_moduli(candidates_);
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i < table.items(); ++i) {
+    longest = std::max(longest, table.scores_of(i).size());
+  }
+  for (const auto m : moduli) {
+    carriers_.push_back({.modulus = static_cast<std::size_t>(m),
+                         .sum = std::vector<double>(static_cast<std::size_t>(m) + longest)});
+  }
+  for (const auto s : candidates_) {
+    assert(s >= 2);
+    const auto home = std::ranges::find_if(moduli, [&](auto m) { return m % s == 0; });
+    carrier_of_.push_back(static_cast<std::size_t>(home - moduli.begin()));
+    sizes_.emplace_back(static_cast<std::size_t>(s));
+  }
+  std::map<std::size_t, const double*> shared;  // bases of items with n consecutive positions
+  bases_.reserve(table.items());                // pointers into it stay valid
+  for (std::size_t i = 0; i < table.items(); ++i) {
+    const auto positions = table.positions_of(i);
+    const auto scores = table.scores_of(i);
+    const std::size_t n = scores.size();
+    if (std::ranges::all_of(scores, [&](double x) { return x == scores[0]; })) continue;
+    Row row{.first = cells_.size(), .n = n};
+    const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / static_cast<double>(n);
+    for (const double x : scores) {
+      cells_.push_back(x - mean);
+      row.squares += (x - mean) * (x - mean);
+    }
+    positions_.insert(positions_.end(), positions.begin(), positions.end());
+    row.consecutive = true;
+    for (std::size_t j = 1; j < n; ++j) {
+      row.consecutive = row.consecutive && positions[j] == positions[j - 1] + 1;
+    }
+    row.degree = trend_degree(n);
+    if (row.degree > 0) {
+      const double*& basis = shared[row.consecutive ? n : 0];
+      if (!row.consecutive || basis == nullptr) {
+        std::vector<double> offsets;
+        for (const auto p : positions) {
+          offsets.push_back(static_cast<double>(p - positions[0]));
+        }
+        bases_.push_back(trend_basis(offsets, std::vector<double>(n, 1.0), row.degree));
+        basis = bases_.back().data();
+      }
+      row.basis = basis;
+    }
+    for (const auto m : moduli) row.start.push_back(static_cast<std::size_t>(positions[0] % m));
+    if (!row.consecutive) {
+      row.scatter = scatter_.size();
+      for (const auto m : moduli) {
+        for (const auto p : positions) scatter_.push_back(static_cast<std::uint32_t>(p % m));
+      }
+    }
+    for (std::size_t c = 0; c < candidates_.size(); ++c) {
+      for (const auto p : positions) sizes_[c][static_cast<std::size_t>(p % candidates_[c])] += 1;
+    }
+    rows_.push_back(std::move(row));
+  }
+  buffer_.resize(longest);
+  detrended_.resize(longest);
+}
+
+std::size_t Folder::groups(std::size_t candidate) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(sizes_[candidate], [](double n) { return n > 0; }));
+}
+
+void Folder::clear() {
+  for (auto& carrier : carriers_) std::ranges::fill(carrier.sum, 0.0);
+}
+
+void Folder::add(const Row& row, const double* x, double& total) {
+  const std::size_t n = row.n;
+  total += row.squares;
+  const double* y = x;
+  if (row.degree > 0) {
+    const double c1 = dot(row.basis, x, n);
+    const double* q1 = row.basis;
+    double* out = detrended_.data();
+    total -= c1 * c1;
+    if (row.degree > 1) {
+      const double* q2 = row.basis + n;
+      const double c2 = dot(q2, x, n);
+      total -= c2 * c2;
+      for (std::size_t j = 0; j < n; ++j) out[j] = x[j] - c1 * q1[j] - c2 * q2[j];
+    } else {
+      for (std::size_t j = 0; j < n; ++j) out[j] = x[j] - c1 * q1[j];
+    }
+    y = out;
+  }
+  for (std::size_t k = 0; k < carriers_.size(); ++k) {
+    if (row.consecutive) {
+      double* sum = carriers_[k].sum.data() + row.start[k];
+      for (std::size_t j = 0; j < n; ++j) sum[j] += y[j];
+    } else {
+      double* sum = carriers_[k].sum.data();
+      const std::uint32_t* index = scatter_.data() + row.scatter + k * n;
+      for (std::size_t j = 0; j < n; ++j) sum[index[j]] += y[j];
+    }
+  }
+}
+
+FoldSums Folder::finish(double total) {
+  FoldSums sums{.between = {}, .total = std::max(0.0, total)};
+  for (auto& carrier : carriers_) {
+    for (std::size_t k = carrier.modulus; k < carrier.sum.size(); ++k) {
+      carrier.sum[k % carrier.modulus] += carrier.sum[k];
+    }
+  }
+  sums.between.reserve(candidates_.size());
+  for (std::size_t c = 0; c < candidates_.size(); ++c) {
+    const auto& carrier = carriers_[carrier_of_[c]];
+    const auto s = static_cast<std::size_t>(candidates_[c]);
+    double between = 0;
+    for (std::size_t g = 0; g < s; ++g) {
+      if (sizes_[c][g] == 0) continue;
+      double t = 0;
+      for (std::size_t k = g; k < carrier.modulus; k += s) t += carrier.sum[k];
+      between += t * t / sizes_[c][g];
+    }
+    sums.between.push_back(between);
+  }
+  return sums;
+}
+
+FoldSums Folder::observed() {
+  clear();
+  double total = 0;
+  for (const auto& row : rows_) add(row, cells_.data() + row.first, total);
+  return finish(total);
+}
+
+void Folder::start_permuting(std::int64_t classes) {
+  assert(classes >= 1);
+  walk_ = cells_;
+  order_.clear();
+  class_ends_.clear();
+  if (classes == 1) return;
+  order_.resize(cells_.size());
+  for (const auto& row : rows_) {
+    const std::span order(order_.data() + row.first, row.n);
+    std::iota(order.begin(), order.end(), std::uint32_t{0});
+    const auto class_of = [&](std::uint32_t j) { return positions_[row.first + j] % classes; };
+    std::ranges::stable_sort(order, {}, class_of);
+    auto& ends = class_ends_.emplace_back();
+    for (std::uint32_t j = 1; j <= row.n; ++j) {
+      if (j == row.n || class_of(order[j]) != class_of(order[j - 1])) ends.push_back(j);
+    }
+  }
+}
+
+FoldSums Folder::permuted(base::Random& random) {
+  assert(walk_.size() == cells_.size());
+  clear();
+  double total = 0;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const auto& row = rows_[i];
+    double* x = walk_.data() + row.first;
+    if (class_ends_.empty()) {
+      fast_shuffle({x, row.n}, random);
+    } else {
+      const std::uint32_t* order = order_.data() + row.first;
+      std::uint32_t begin = 0;
+      for (const std::uint32_t end : class_ends_[i]) {
+        for (std::uint32_t j = begin; j < end; ++j) buffer_[j] = x[order[j]];
+        fast_shuffle({buffer_.data() + begin, end - begin}, random);
+        for (std::uint32_t j = begin; j < end; ++j) x[order[j]] = buffer_[j];
+        begin = end;
+      }
+    }
+    add(row, x, total);
+  }
+  return finish(total);
+}
+
+FoldSums Folder::turned(base::Random& random) {
+  clear();
+  double total = 0;
+  for (const auto& row : rows_) {
+    const double* x = cells_.data() + row.first;
+    const std::size_t by = random.uniform_index(row.n);
+    std::rotate_copy(x, x + by, x + row.n, buffer_.data());
+    add(row, buffer_.data(), total);
+  }
+  return finish(total);
+}
+
+}  // namespace kvphase::stats

@@ -1,0 +1,84 @@
+// Which period, if any, does the score follow? Epoch folding with permutation nulls.
+//
+// Every candidate period s folds the scores by (position mod s). Between-phase sum of squares
+// SSB_s = sum_g T_g^2 / n_g, with T_g the sum of centred, detrended scores of phase g; its share of
+// the total is compared with the same share under a null that has no period (epoch folding: Leahy
+// et al. 1983; the single-step min-p adjustment over all candidates: Westfall and Young 1993).
+// Which candidates share the evidence is settled by nested tests: a divisor d explains s when
+// permuting inside residue classes mod d does not reject; a multiple is taken only when it does.
+//
+// What this cannot know: which side of the target the weak phase belongs to, a stride above the
+// largest candidate, and (from counts) any period that does not divide R.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stats/score_table.h"
+
+namespace kvphase::stats {
+
+struct PeriodOptions {
+  // Candidates are min_period..max_period. max_period 0: for items with K observations
+  // max(K/2, min(K, 12)), at most 64; for counts all divisors of R up to R/2.
+  std::int64_t min_period = 2;
+  std::int64_t max_period = 0;
+  std::int64_t permutations = 10000;       // of the first null; more: finer p
+  std::int64_t other_permutations = 2000;  // of the second null and of every nested test
+  double level = 0.05;                     // largest p that names a period
+  std::uint64_t seed = 1;
+};
+
+struct PeriodCandidate {
+  std::int64_t period = 0;
+  double statistic = 0;   // SSB_s over its mean under the first null: 1 is what noise gives
+  double p_raw = 1;       // first null, this candidate alone
+  double p_adjusted = 1;  // first null, min-p over all candidates
+};
+
+// One comparison of two nested periods, in the order it was made.
+struct NestedTest {
+  std::int64_t from = 0;  // the smaller period, taken as true under the null
+  std::int64_t to = 0;    // a multiple of it
+  double p = 1;           // adjusted when several multiples were tried together
+};
+
+struct PeriodResult {
+  std::optional<std::int64_t> period;  // empty: none named; see reason
+  std::optional<double> p_value;       // p_adjusted of the named, else of the best candidate
+  std::optional<double> p_second;      // the same question under the second null, adjusted
+  std::string second_null;             // what the second null keeps
+  double level = 0.05;
+  std::vector<PeriodCandidate> candidates;  // ascending
+  std::vector<NestedTest> nested;
+  std::int64_t items = 0;         // items with more than one distinct score; 0 for counts
+  std::int64_t observations = 0;  // of all items
+  std::int64_t permutations = 0;  // done under the first null
+  std::string data_kind;          // "item-level" | "counts"
+  std::string method;
+  std::string reason;  // why there is no test or no period; what the data cannot tell
+};
+
+// Item-level, paired. Items are centred; an item with 6 (12) or more observations also loses its
+// own linear (quadratic) trend over position, so that depth and slow drift neither make nor hide a
+// period; every permuted data set is detrended in the same way. First null: scores exchangeable
+// inside an item. Second null: every item's series turned circularly by its own random amount,
+// which keeps autocorrelation and drift and destroys only the alignment with position (needs 5
+// informative items). A period is named when both reject at `level`. Very large tables get fewer
+// permutations.
+PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options = {});
+
+// From counts per residue mod R. Candidates are the divisors of R from 2 to R/2: R itself has no
+// second cycle in which to repeat. First null: all prompts exchangeable (hypergeometric), which is
+// exact for independent prompts and conservative for paired ones. A linear (R >= 6) or quadratic (R
+// >= 12) trend over the residues is taken out. Second null, for R >= 12: the residues' shares in
+// any order, which allows residues to differ for reasons without a period; both must reject.
+PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& options = {});
+
+// All rows as one exchangeable item: for unpaired data (every prompt its own item), where a
+// permutation inside items has nothing to permute. Positions may repeat.
+ScoreTable pool_items(const ScoreTable& table);
+
+}  // namespace kvphase::stats

@@ -1,0 +1,29 @@
+// Which of several significant candidates is the period. Internal to stats; shared by the
+// item-level and the counts-only search.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "stats/min_p.h"
+#include "stats/period.h"
+
+namespace kvphase::stats {
+
+// p-values for moving from period `from` to each of `to` (indices of candidates that are multiples
+// of it), from a null in which only `from` is real.
+using NestedProbe = std::function<MinP(std::int64_t from, const std::vector<std::size_t>& to)>;
+
+// Starts at the candidate with the strongest evidence (smallest log_p) among those with p_adjusted
+// <= level, goes down to the smallest significant divisor that explains it, then up to multiples
+// that add something. Appends every comparison to `tests`. At least one candidate must be
+// significant.
+std::size_t choose_period(std::span<const PeriodCandidate> candidates,
+                          std::span<const double> log_p, double level, const NestedProbe& probe,
+                          std::vector<NestedTest>& tests);
+
+void check_options(const PeriodOptions& options);
+
+}  // namespace kvphase::stats

@@ -1,0 +1,211 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/random.h"
+#include "stats/fold.h"
+#include "stats/min_p.h"
+#include "stats/period.h"
+#include "stats/period_choice.h"
+
+namespace kvphase::stats {
+namespace {
+
+constexpr double kWorkLimit = 1e9;  // cells permuted under one null: about 5 s
+constexpr std::int64_t kFewestPermutations = 199;
+constexpr std::size_t kFewestItemsToTurn = 5;
+
+struct Shape {
+  std::size_t longest = 0;  // observations of the longest informative item
+  std::size_t informative = 0;
+  std::set<std::int64_t> positions;  // of informative items, until there are enough
+};
+
+// A candidate s needs twice as many distinct positions as phases: else phase and position are the
+// same thing. Counting stops where no candidate asks for more.
+Shape shape_of(const ScoreTable& table) {
+  constexpr std::size_t kEnough = 2 * 4096;
+  Shape shape;
+  for (std::size_t i = 0; i < table.items(); ++i) {
+    const auto scores = table.scores_of(i);
+    if (std::ranges::all_of(scores, [&](double x) { return x == scores[0]; })) continue;
+    ++shape.informative;
+    shape.longest = std::max(shape.longest, scores.size());
+    if (shape.positions.size() < kEnough) {
+      const auto positions = table.positions_of(i);
+      shape.positions.insert(positions.begin(), positions.end());
+    }
+  }
+  return shape;
+}
+
+std::vector<std::int64_t> candidates_for(const Shape& shape, const PeriodOptions& options) {
+  const auto k = static_cast<std::int64_t>(shape.longest);
+  const std::int64_t top =
+      options.max_period > 0
+          ? options.max_period
+          : std::min<std::int64_t>(64, std::max(k / 2, std::min<std::int64_t>(k, 12)));
+  std::vector<std::int64_t> candidates;
+  for (std::int64_t s = options.min_period; s <= top; ++s) {
+    if (2 * static_cast<std::size_t>(s) <= shape.positions.size()) candidates.push_back(s);
+  }
+  return candidates;
+}
+
+std::int64_t affordable(std::int64_t wanted, std::size_t cells) {
+  const auto most = static_cast<std::int64_t>(kWorkLimit / static_cast<double>(cells));
+  return std::min(wanted, std::max(kFewestPermutations, most));
+}
+
+// Share of the total that each candidate explains; 0 when nothing is left to explain.
+void append_shares(const FoldSums& sums, std::vector<double>& out) {
+  for (const double between : sums.between) {
+    out.push_back(sums.total > 0 ? between / sums.total : 0);
+  }
+}
+
+// Nested probe: inside (item, residue class mod `from`) the order is arbitrary if `from` is all.
+MinP probe_multiples(Folder& folder, std::int64_t from, const std::vector<std::size_t>& to,
+                     std::int64_t permutations, std::uint64_t seed) {
+  const auto& candidates = folder.candidates();
+  const auto base =
+      static_cast<std::size_t>(std::ranges::find(candidates, from) - candidates.begin());
+  const auto gains = [&](const FoldSums& sums, std::vector<double>& out) {
+    for (const std::size_t m : to) {
+      out.push_back(sums.total > 0 ? (sums.between[m] - sums.between[base]) / sums.total : 0);
+    }
+  };
+  std::vector<double> observed;
+  gains(folder.observed(), observed);
+  base::Random random(
+      base::derive_seed(seed, "stats.period.nested", {static_cast<std::uint64_t>(from)}));
+  std::vector<double> null;
+  folder.start_permuting(from);
+  for (std::int64_t b = 0; b < permutations; ++b) gains(folder.permuted(random), null);
+  return min_p(observed, null);
+}
+
+}  // namespace
+
+PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) {
+  check_options(options);
+  PeriodResult result{.level = options.level,
+                      .observations = static_cast<std::int64_t>(table.cells()),
+                      .data_kind = "item-level"};
+  const Shape shape = shape_of(table);
+  result.items = static_cast<std::int64_t>(shape.informative);
+  if (table.cells() == 0) {
+    result.reason = "no observations";
+    return result;
+  }
+  if (shape.informative == 0) {
+    result.reason = "every item has the same score at all its positions: nothing varies with phase";
+    return result;
+  }
+  const auto candidates = candidates_for(shape, options);
+  if (candidates.empty()) {
+    result.reason = fmt::format(
+        "{} distinct positions: a period of s needs at least 2s of them, so none can be tested",
+        shape.positions.size());
+    return result;
+  }
+  Folder folder(table, candidates);
+  const FoldSums sums = folder.observed();
+  std::vector<double> observed;
+  append_shares(sums, observed);
+  if (!(sums.total > 0)) {
+    result.reason = "nothing is left after centring and detrending every item";
+    return result;
+  }
+
+  result.permutations = affordable(options.permutations, folder.cells());
+  base::Random random(base::derive_seed(options.seed, "stats.period.permute"));
+  std::vector<double> null;
+  null.reserve(static_cast<std::size_t>(result.permutations) * candidates.size());
+  folder.start_permuting(1);
+  for (std::int64_t b = 0; b < result.permutations; ++b)
+    append_shares(folder.permuted(random), null);
+  const MinP first = min_p(observed, null);
+
+  std::vector<double> log_p;
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    double mean = 0;
+    for (std::size_t b = c; b < null.size(); b += candidates.size()) mean += null[b];
+    mean /= static_cast<double>(result.permutations);
+    const double statistic = mean > 0 ? observed[c] / mean : 0;
+    const double df = static_cast<double>(folder.groups(c)) - 1;
+    log_p.push_back(df > 0 ? log_upper_chi_squared(df * statistic, df) : 0);
+    result.candidates.push_back({.period = candidates[c],
+                                 .statistic = statistic,
+                                 .p_raw = first.raw[c],
+                                 .p_adjusted = first.adjusted[c]});
+  }
+  const std::int64_t others = affordable(options.other_permutations, folder.cells());
+  result.second_null = "every item's series turned circularly by its own random amount";
+  if (folder.items() >= kFewestItemsToTurn) {
+    base::Random turns(base::derive_seed(options.seed, "stats.period.turn"));
+    std::vector<double> turned;
+    for (std::int64_t b = 0; b < others; ++b) append_shares(folder.turned(turns), turned);
+    const MinP second = min_p(observed, turned);
+    result.p_second = *std::ranges::min_element(second.adjusted);
+  }
+  result.method = fmt::format(
+      "item-level: epoch folding of centred{} scores, {} permutations inside items{}, min-p over "
+      "{} candidates; nested periods by {} permutations inside residue classes",
+      trend_degree(shape.longest) == 2   ? ", quadratically detrended"
+      : trend_degree(shape.longest) == 1 ? ", linearly detrended"
+                                         : " (items too short to detrend)",
+      result.permutations,
+      result.permutations < options.permutations
+          ? fmt::format(" ({} asked for; bounded for a large table)", options.permutations)
+          : "",
+      candidates.size(), others);
+
+  const auto best = static_cast<std::size_t>(std::ranges::min_element(log_p) - log_p.begin());
+  result.p_value = result.candidates[best].p_adjusted;
+  const auto smallest = std::ranges::min(first.adjusted);
+  if (smallest > options.level) {
+    result.p_value = smallest;
+    result.reason = "no candidate stands out from permutations inside items";
+    return result;
+  }
+  if (result.p_second && *result.p_second > options.level) {
+    result.reason =
+        "the pattern stands out from permutations, but not from series turned as a whole: slow "
+        "drift "
+        "or autocorrelated noise would look the same";
+    return result;
+  }
+  const std::size_t chosen = choose_period(
+      result.candidates, log_p, options.level,
+      [&](std::int64_t from, const std::vector<std::size_t>& to) {
+        return probe_multiples(folder, from, to, others, options.seed);
+      },
+      result.nested);
+  result.period = candidates[chosen];
+  result.p_value = result.candidates[chosen].p_adjusted;
+  if (!result.p_second) {
+    result.reason = fmt::format(
+        "{} informative items: too few for the second null, so slow drift is not excluded",
+        folder.items());
+  }
+  return result;
+}
+
+ScoreTable pool_items(const ScoreTable& table) {
+  ScoreTable pooled;
+  if (table.cells() == 0) return pooled;
+  std::vector<std::size_t> order(table.cells());
+  for (std::size_t c = 0; c < order.size(); ++c) order[c] = c;
+  std::ranges::stable_sort(order, {}, [&](std::size_t c) { return table.position[c]; });
+  for (const std::size_t c : order) {
+    pooled.position.push_back(table.position[c]);
+    pooled.score.push_back(table.score[c]);
+  }
+  pooled.ids = {0};
+  pooled.first = {0, table.cells()};
+  return pooled;
+}
+
+}  // namespace kvphase::stats

@@ -1,0 +1,271 @@
+#include "stats/period.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <functional>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "stats/fold.h"
+#include "stats/min_p.h"
+#include "stats/published_counts.h"
+
+namespace kvphase::stats {
+namespace {
+
+// Items at `offsets` consecutive positions from a random start below 1000 (0: all start at 0).
+ScoreTable simulate(std::int64_t items, std::int64_t offsets, std::int64_t starts,
+                    std::uint64_t seed, const std::function<double(std::int64_t)>& chance) {
+  base::Random random(seed);
+  std::vector<ScoreRow> rows;
+  for (std::int64_t i = 0; i < items; ++i) {
+    const auto start =
+        starts == 0
+            ? 0
+            : static_cast<std::int64_t>(random.uniform_index(static_cast<std::uint64_t>(starts)));
+    for (std::int64_t k = 0; k < offsets; ++k) {
+      rows.push_back({i, start + k, random.uniform() < chance(start + k) ? 1.0 : 0.0});
+    }
+  }
+  return make_score_table(rows);
+}
+
+std::string show(const PeriodResult& r) {
+  std::string text = r.method + "; " + r.reason + ";";
+  for (const auto& c : r.candidates) {
+    text += " " + std::to_string(c.period) + ":" + std::to_string(c.statistic) + "/" +
+            std::to_string(c.p_adjusted);
+  }
+  for (const auto& t : r.nested) {
+    text += " [" + std::to_string(t.from) + ">" + std::to_string(t.to) + " " + std::to_string(t.p) +
+            "]";
+  }
+  return text;
+}
+
+TEST(Period, PublishedCountsGiveTheTrueStride) {
+  std::size_t seen = 0;
+  for (const auto& run : published_runs()) {
+    const auto r = find_period(run.counts, {.permutations = 2000, .other_permutations = 1000});
+    EXPECT_EQ(r.period.value_or(0), run.stride) << run.name << " " << run.padding << " " << show(r);
+    ++seen;
+  }
+  EXPECT_GE(seen, 25U);
+}
+
+TEST(Period, WeakResidueIsFoundAtItsOwnPeriod) {
+  for (const std::int64_t starts : {0, 1000}) {
+    for (const std::int64_t s : {2, 3, 4, 6, 8, 12}) {
+      const auto table = simulate(60, 24, starts, 40 + static_cast<std::uint64_t>(s),
+                                  [&](std::int64_t p) { return p % s == 1 ? 0.4 : 0.8; });
+      const auto r = find_period(table, {.permutations = 999, .other_permutations = 499});
+      EXPECT_EQ(r.period.value_or(0), s) << "starts " << starts << " " << show(r);
+      EXPECT_LE(*r.p_value, 0.01) << show(r);
+    }
+  }
+}
+
+TEST(Period, ContinuousScoresNeedNoThreshold) {
+  base::Random random(3);
+  std::vector<ScoreRow> rows;
+  for (std::int64_t i = 0; i < 8; ++i) {
+    const double level = 5 * random.normal();
+    for (std::int64_t k = 0; k < 24; ++k) {
+      const std::int64_t p = 17 * i + k;
+      rows.push_back(
+          {i, p,
+           level + 0.3 * static_cast<double>(k) + (p % 6 == 5 ? -2.0 : 0.0) + random.normal()});
+    }
+  }
+  const auto r =
+      find_period(make_score_table(rows), {.permutations = 999, .other_permutations = 499});
+  EXPECT_EQ(r.period.value_or(0), 6) << show(r);
+}
+
+TEST(Period, TrendAloneIsNoPeriodAndDoesNotHideOne) {
+  const auto trend = [](std::int64_t k) { return 0.95 - 0.03 * static_cast<double>(k); };
+  int false_alarms = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto table = simulate(40, 24, 0, seed, trend);
+    false_alarms +=
+        find_period(table, {.permutations = 199, .other_permutations = 199}).period.has_value();
+  }
+  EXPECT_LE(false_alarms, 4) << "of 20 tables with a depth trend alone";
+  const auto both =
+      simulate(40, 24, 0, 77, [&](std::int64_t k) { return trend(k) - (k % 4 == 3 ? 0.25 : 0.0); });
+  const auto r = find_period(both, {.permutations = 999, .other_permutations = 499});
+  EXPECT_EQ(r.period.value_or(0), 4) << show(r);
+}
+
+TEST(Period, FoldingByCarriersEqualsFoldingDirectly) {
+  // Items of unequal length with holes, against a plain loop.
+  base::Random random(5);
+  std::vector<ScoreRow> rows;
+  for (std::int64_t i = 0; i < 9; ++i) {
+    const auto start = static_cast<std::int64_t>(random.uniform_index(500));
+    for (std::int64_t k = 0; k < 5 + 4 * i; ++k) {
+      if (i % 2 == 1 && k % 5 == 2) continue;
+      rows.push_back({i, start + k, random.normal()});
+    }
+  }
+  const auto table = make_score_table(rows);
+  const std::vector<std::int64_t> candidates = {2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 16, 24};
+  const FoldSums fast = Folder(table, candidates).observed();
+  double total = 0;
+  std::vector<std::vector<double>> t;
+  std::vector<std::vector<double>> n;
+  for (const auto s : candidates) {
+    t.emplace_back(static_cast<std::size_t>(s));
+    n.emplace_back(static_cast<std::size_t>(s));
+  }
+  for (std::size_t i = 0; i < table.items(); ++i) {
+    const auto x = table.scores_of(i);
+    const auto p = table.positions_of(i);
+    // Residuals of a least-squares polynomial, by solving the normal equations.
+    const int terms = trend_degree(x.size()) + 1;
+    double a[3][4] = {};
+    const auto power = [&](std::size_t j, int d) {
+      return std::pow(static_cast<double>(p[j] - p[0]) / 10 - 1, d);
+    };
+    for (std::size_t j = 0; j < x.size(); ++j) {
+      for (int r = 0; r < terms; ++r) {
+        for (int c = 0; c < terms; ++c) a[r][c] += power(j, r) * power(j, c);
+        a[r][3] += power(j, r) * x[j];
+      }
+    }
+    for (int r = 0; r < terms; ++r) {
+      for (int q = 0; q < terms; ++q) {
+        if (q == r) continue;
+        const double f = a[q][r] / a[r][r];
+        for (int c = 0; c < 4; ++c) a[q][c] -= f * a[r][c];
+      }
+    }
+    for (std::size_t j = 0; j < x.size(); ++j) {
+      double y = x[j];
+      for (int r = 0; r < terms; ++r) y -= a[r][3] / a[r][r] * power(j, r);
+      total += y * y;
+      for (std::size_t c = 0; c < candidates.size(); ++c) {
+        const auto g = static_cast<std::size_t>(p[j] % candidates[c]);
+        t[c][g] += y;
+        n[c][g] += 1;
+      }
+    }
+  }
+  EXPECT_NEAR(fast.total, total, 1e-9 * total);
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    double between = 0;
+    for (std::size_t g = 0; g < t[c].size(); ++g) {
+      if (n[c][g] > 0) between += t[c][g] * t[c][g] / n[c][g];
+    }
+    EXPECT_NEAR(fast.between[c], between, 1e-8 * total) << "period " << candidates[c];
+  }
+}
+
+TEST(Period, PermutingInsideClassesKeepsTheClassSums) {
+  const auto table = simulate(10, 24, 300, 6, [](std::int64_t) { return 0.5; });
+  Folder folder(table, {4, 8});
+  const FoldSums before = folder.observed();
+  base::Random random(1);
+  folder.start_permuting(4);
+  bool changed = false;
+  for (int b = 0; b < 20; ++b) {
+    const FoldSums after = folder.permuted(random);
+    // Detrending couples classes a little; the sums would differ by far more if classes mixed.
+    EXPECT_NEAR(after.between[0], before.between[0], 0.35 * before.between[0] + 0.2);
+    changed = changed || std::abs(after.between[1] - before.between[1]) > 1e-6;
+  }
+  EXPECT_TRUE(changed);
+}
+
+TEST(Period, MinPAdjustsForTheNumberOfCandidates) {
+  base::Random random(12);
+  constexpr std::size_t kDraws = 4000;
+  std::vector<double> null;
+  for (std::size_t b = 0; b < kDraws * 5; ++b) null.push_back(random.uniform());
+  const std::vector<double> observed = {0.99, 0.5, 0.5, 0.5, 0.5};
+  const MinP p = min_p(observed, null);
+  EXPECT_NEAR(p.raw[0], 0.01, 0.005);
+  EXPECT_NEAR(p.adjusted[0], 1 - std::pow(0.99, 5), 0.02) << "five independent looks";
+  const std::vector<double> tied(observed.size() * 10, 0.5);
+  EXPECT_EQ(min_p(std::vector<double>(5, 0.5), tied).adjusted[0], 1) << "ties are no evidence";
+}
+
+TEST(Period, LogTailContinuesWhereTheProbabilityUnderflows) {
+  EXPECT_NEAR(log_upper_chi_squared(3.841459, 1), std::log(0.05), 1e-6);
+  EXPECT_NEAR(log_upper_chi_squared(19.67514, 11), std::log(0.05), 1e-6);
+  const double below = log_upper_chi_squared(1200, 7);
+  const double above = log_upper_chi_squared(1300, 7);
+  EXPECT_NEAR(below - above, 50 - 2.5 * std::log(1300.0 / 1200), 0.05);
+  EXPECT_TRUE(std::isfinite(log_upper_chi_squared(1e6, 3)));
+}
+
+TEST(Period, CountsNeedASecondCycle) {
+  const auto r = find_period(ResidueCounts{.correct = {1, 9, 5}, .n = {10, 10, 10}});
+  EXPECT_FALSE(r.period || r.p_value);
+  EXPECT_NE(r.reason.find("larger modulus"), std::string::npos) << r.reason;
+  // Four residues that all differ: something is there, but nothing repeats.
+  const auto once =
+      find_period(ResidueCounts{.correct = {100, 500, 900, 300}, .n = {1000, 1000, 1000, 1000}});
+  EXPECT_NE(once.reason.find("at most 2"), std::string::npos) << once.reason;
+}
+
+TEST(Period, IsDefinedOrExplainedForTinyAndConstantData) {
+  for (const double x : {0.0, 1.0}) {
+    std::vector<ScoreRow> rows;
+    for (std::int64_t i = 0; i < 5; ++i) {
+      for (std::int64_t k = 0; k < 24; ++k) rows.push_back({i, k, x});
+    }
+    const auto r = find_period(make_score_table(rows));
+    EXPECT_FALSE(r.period || r.p_value);
+    EXPECT_FALSE(r.reason.empty());
+  }
+  EXPECT_EQ(find_period(make_score_table({})).reason, "no observations");
+  EXPECT_FALSE(find_period(make_score_table({{0, 0, 1}})).p_value);
+  EXPECT_FALSE(find_period(make_score_table({{0, 0, 1}, {0, 1, 0}})).p_value);
+  // One item, periodic: named, with the warning that drift is not excluded.
+  std::vector<ScoreRow> rows;
+  for (std::int64_t k = 0; k < 24; ++k) rows.push_back({0, k, k % 4 == 0 ? 0.0 : 1.0});
+  const auto one = find_period(make_score_table(rows), {.permutations = 999});
+  EXPECT_EQ(one.period.value_or(0), 4) << show(one);
+  EXPECT_FALSE(one.p_second);
+  EXPECT_NE(one.reason.find("too few"), std::string::npos) << one.reason;
+
+  EXPECT_FALSE(find_period(ResidueCounts{.correct = {0, 0}, .n = {0, 0}}).p_value);
+  EXPECT_FALSE(find_period(ResidueCounts{.correct = {5, 5, 5, 5}, .n = {5, 5, 5, 5}}).p_value);
+  const auto holes = find_period(ResidueCounts{.correct = {0, 90, 20, 90, 20, 90, 0, 90},
+                                               .n = {0, 99, 99, 99, 99, 99, 0, 99}});
+  EXPECT_EQ(holes.period.value_or(0), 2) << show(holes);
+  EXPECT_THROW(find_period(make_score_table({}), {.permutations = 0}), base::Error);
+}
+
+TEST(Period, UnpairedRowsArePooledIntoOneExchangeableItem) {
+  base::Random random(4);
+  std::vector<ScoreRow> rows;
+  for (std::int64_t i = 0; i < 600; ++i) {
+    const auto p = static_cast<std::int64_t>(random.uniform_index(240));
+    rows.push_back({i, p, random.uniform() < (p % 4 == 2 ? 0.3 : 0.8) ? 1.0 : 0.0});
+  }
+  const auto table = make_score_table(rows);
+  EXPECT_FALSE(find_period(table).p_value) << "nothing to permute inside items of one";
+  const auto r = find_period(pool_items(table), {.max_period = 12, .permutations = 999});
+  EXPECT_EQ(r.period.value_or(0), 4) << show(r);
+}
+
+TEST(Period, ThousandItemsTenThousandPermutationsTakeUnderTwoSeconds) {
+  const auto table = simulate(1000, 24, 100000, 1, [](std::int64_t) { return 0.6; });
+  const std::clock_t start = std::clock();
+  const auto r = find_period(table);
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  std::printf("1,000 items x 24 offsets, %zu candidates, %lld permutations: %.2f s of one core\n",
+              r.candidates.size(), static_cast<long long>(r.permutations), seconds);
+  EXPECT_EQ(r.permutations, 10000);
+#ifdef NDEBUG
+  EXPECT_LT(seconds, 2);
+#endif
+}
+
+}  // namespace
+}  // namespace kvphase::stats
