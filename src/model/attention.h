@@ -1,0 +1,70 @@
+// One layer's attention: full, local or chunked, over all tokens at once or token by token.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "compress/chunk_cache.h"
+#include "compress/compressor.h"
+#include "kernels/attention.h"
+#include "kernels/rope.h"
+#include "model/config.h"
+
+namespace kvphase::model {
+
+// A learned matrix [outputs, inputs] or vector, zero until it is initialised.
+struct Weight : torch::nn::Module {
+  explicit Weight(torch::IntArrayRef shape) {
+    weight = register_parameter("weight", torch::zeros(shape));
+  }
+  torch::Tensor weight;
+};
+
+// x [B, T, C] at rows [B, Q] int64: [B, Q, C].
+torch::Tensor gather_rows(const torch::Tensor& x, const torch::Tensor& rows);
+
+// Parameters: q_proj, k_proj, v_proj (none with tied K/V), o_proj, q_norm and k_norm (with
+// qk_norm), sinks (with attention_sink), compressor.* (in chunked layers, see
+// compress/gated_pool.h).
+class Attention : public torch::nn::Module {
+ public:
+  Attention(const ModelConfig& config, AttentionKind kind);
+
+  // inputs [B, T, C], already normalised; rows [B, Q] the query positions, undefined: all. table:
+  // RoPE of positions 0..T-1 at least. Returns [B, Q, C].
+  torch::Tensor forward(const torch::Tensor& inputs, const torch::Tensor& rows,
+                        const kernels::RopeTable& table);
+
+  compress::LayerCache start(std::int64_t batch) const;
+  // inputs [B, n, C] of the next n tokens; table: RoPE of positions 0..cache.tokens + n - 1 at
+  // least.
+  torch::Tensor decode(const torch::Tensor& inputs, compress::LayerCache& cache,
+                       const kernels::RopeTable& table);
+
+ private:
+  struct Keyed {
+    torch::Tensor keys, values;  // [B, X, G, D], keys normalised and rotated
+  };
+
+  torch::Tensor heads(const Weight& map, const torch::Tensor& inputs) const;  // [B, T, heads, D]
+  torch::Tensor finish_key(const torch::Tensor& keys, const kernels::RopeTable& table) const;
+  torch::Tensor query(const torch::Tensor& inputs, const kernels::RopeTable& table) const;
+  // Entries of the windows of `grid`, which counts from position `first`.
+  Keyed entries(const torch::Tensor& inputs, const torch::Tensor& keys, const torch::Tensor& values,
+                const kernels::ChunkGrid& grid, std::int64_t first,
+                const kernels::RopeTable& table) const;
+  torch::Tensor output(const kernels::Attention& attention) const;
+
+  ModelConfig config_;
+  bool chunked_ = false;
+  bool tied_ = false;
+  kernels::ChunkGrid grid_;
+  kernels::Recent recent_;
+  std::shared_ptr<Weight> q_proj_, k_proj_, v_proj_, o_proj_, q_norm_, k_norm_;
+  torch::Tensor sinks_;  // [H]
+  std::shared_ptr<compress::Compressor> compressor_;
+};
+
+}  // namespace kvphase::model

@@ -1,0 +1,206 @@
+#include "model/transformer.h"
+
+#include <cmath>
+#include <string>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "kernels/rms_norm.h"
+
+namespace kvphase::model {
+
+struct Transformer::Mlp : torch::nn::Module {
+  explicit Mlp(const ModelConfig& config) {
+    gate_proj = register_module("gate_proj", matrix(config.ff_width, config.width));
+    up_proj = register_module("up_proj", matrix(config.ff_width, config.width));
+    down_proj = register_module("down_proj", matrix(config.width, config.ff_width));
+  }
+
+  torch::Tensor forward(const torch::Tensor& x) const {
+    const torch::Tensor gate = torch::silu(torch::linear(x, gate_proj->weight));
+    return torch::linear(gate * torch::linear(x, up_proj->weight), down_proj->weight);
+  }
+
+  static std::shared_ptr<Weight> matrix(std::int64_t outputs, std::int64_t inputs) {
+    return std::make_shared<Weight>(torch::IntArrayRef({outputs, inputs}));
+  }
+
+  std::shared_ptr<Weight> gate_proj, up_proj, down_proj;
+};
+
+struct Transformer::Layer : torch::nn::Module {
+  Layer(const ModelConfig& config, AttentionKind kind) : epsilon(config.norm_epsilon) {
+    const auto norm = [&](const std::string& name) {
+      return register_module(name, std::make_shared<Weight>(torch::IntArrayRef({config.width})));
+    };
+    input_norm = norm("input_layernorm");
+    self_attn = register_module("self_attn", std::make_shared<Attention>(config, kind));
+    if (config.post_norm) after_attention = norm("post_self_attn_layernorm");
+    mlp_norm = norm("post_attention_layernorm");
+    mlp = register_module("mlp", std::make_shared<Mlp>(config));
+    if (config.post_norm) after_mlp = norm("post_mlp_layernorm");
+  }
+
+  torch::Tensor normed(const Weight& norm, const torch::Tensor& x) const {
+    return kernels::rms_norm(x, norm.weight, epsilon);
+  }
+
+  // residual [B, Q, C] and the attention's output for it.
+  torch::Tensor finish(const torch::Tensor& residual, const torch::Tensor& attended) const {
+    const torch::Tensor x =
+        residual + (after_attention ? normed(*after_attention, attended) : attended);
+    const torch::Tensor y = mlp->forward(normed(*mlp_norm, x));
+    return x + (after_mlp ? normed(*after_mlp, y) : y);
+  }
+
+  torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& rows,
+                        const kernels::RopeTable& table) const {
+    const torch::Tensor attended = self_attn->forward(normed(*input_norm, x), rows, table);
+    return finish(rows.defined() ? gather_rows(x, rows) : x, attended);
+  }
+
+  torch::Tensor decode(const torch::Tensor& x, compress::LayerCache& cache,
+                       const kernels::RopeTable& table) const {
+    return finish(x, self_attn->decode(normed(*input_norm, x), cache, table));
+  }
+
+  double epsilon;
+  std::shared_ptr<Weight> input_norm, after_attention, mlp_norm, after_mlp;
+  std::shared_ptr<Attention> self_attn;
+  std::shared_ptr<Mlp> mlp;
+};
+
+struct Transformer::Body : torch::nn::Module {
+  explicit Body(const ModelConfig& config) {
+    embed_tokens = register_module("embed_tokens", Mlp::matrix(config.vocab_size, config.width));
+    const auto list = register_module("layers", std::make_shared<torch::nn::ModuleListImpl>());
+    for (const AttentionKind kind : config.attention) {
+      layers.push_back(std::make_shared<Layer>(config, kind));
+      list->push_back(layers.back());
+    }
+    norm = register_module("norm", std::make_shared<Weight>(torch::IntArrayRef({config.width})));
+  }
+
+  std::shared_ptr<Weight> embed_tokens, norm;
+  std::vector<std::shared_ptr<Layer>> layers;
+};
+
+namespace {
+
+bool ends_with(const std::string& name, const std::string& end) {
+  return name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
+}
+
+// Standard deviation of a matrix's elements at the start.
+double initial_std(const ModelConfig& config, const std::string& name,
+                   const torch::Tensor& parameter) {
+  if (config.init == Init::kNormal002) return 0.02;
+  const double std = std::pow(static_cast<double>(parameter.size(-1)), -0.5);
+  const bool closes_a_branch =
+      ends_with(name, "o_proj.weight") || ends_with(name, "down_proj.weight");
+  return closes_a_branch ? std / std::sqrt(2.0 * static_cast<double>(config.layers)) : std;
+}
+
+}  // namespace
+
+std::int64_t DecodeState::bytes() const {
+  std::int64_t sum = 0;
+  for (const compress::LayerCache& layer : layers) sum += layer.bytes();
+  return sum;
+}
+
+Transformer::Transformer(const ModelConfig& config, std::uint64_t seed) : config_(config) {
+  validate(config_, "model");
+  body_ = register_module("model", std::make_shared<Body>(config_));
+  if (!config_.tied_embeddings) {
+    lm_head_ = register_module("lm_head", Mlp::matrix(config_.vocab_size, config_.width));
+  }
+  initialise(seed);
+}
+
+void Transformer::initialise(std::uint64_t seed) {
+  torch::NoGradGuard no_grad;
+  for (const auto& item : named_parameters()) {
+    torch::Tensor parameter = item.value();
+    if (ends_with(item.key(), "norm.weight")) {
+      parameter.fill_(1);
+    } else if (ends_with(item.key(), ".weight")) {
+      base::Random random(base::derive_seed(seed, item.key()));
+      const double std = initial_std(config_, item.key(), parameter);
+      float* const values = parameter.data_ptr<float>();
+      for (std::int64_t i = 0; i < parameter.numel(); ++i) {
+        values[i] = static_cast<float>(std * random.normal());
+      }
+    }  // Gate biases and sinks start at 0.
+  }
+}
+
+void Transformer::check(const torch::Tensor& tokens, std::int64_t before) const {
+  TORCH_CHECK(tokens.dim() == 2 && tokens.size(1) > 0 && tokens.scalar_type() == torch::kLong,
+              "[model] expected int64 tokens [B, T] with T >= 1");
+  const std::int64_t length = before + tokens.size(1);
+  if (length > config_.context_length) {
+    throw base::usage_error("model", "expected at most {} tokens ('context_length'), got {}",
+                            config_.context_length, length);
+  }
+  if (tokens.is_cpu() && tokens.numel() > 0) {
+    const auto smallest = tokens.min().item<std::int64_t>();
+    const auto largest = tokens.max().item<std::int64_t>();
+    if (smallest < 0 || largest >= config_.vocab_size) {
+      throw base::usage_error("model", "expected token ids in 0..{}, got {}",
+                              config_.vocab_size - 1, smallest < 0 ? smallest : largest);
+    }
+  }
+}
+
+kernels::RopeTable Transformer::rope_table(std::int64_t tokens) const {
+  return kernels::rope_table(tokens, config_.rope_dims, config_.rope_base,
+                             body_->norm->weight.options().requires_grad(false));
+}
+
+torch::Tensor Transformer::embed(const torch::Tensor& tokens) const {
+  return torch::embedding(body_->embed_tokens->weight, tokens) * config_.embedding_scale;
+}
+
+torch::Tensor Transformer::head(const torch::Tensor& x) const {
+  const torch::Tensor normed = kernels::rms_norm(x, body_->norm->weight, config_.norm_epsilon);
+  return torch::linear(normed, lm_head_ ? lm_head_->weight : body_->embed_tokens->weight);
+}
+
+torch::Tensor Transformer::run(const torch::Tensor& tokens, const torch::Tensor& rows) {
+  check(tokens, 0);
+  const kernels::RopeTable table = rope_table(tokens.size(1));
+  torch::Tensor x = embed(tokens);
+  for (std::size_t layer = 0; layer < body_->layers.size(); ++layer) {
+    const bool last = layer + 1 == body_->layers.size();
+    x = body_->layers[layer]->forward(x, last ? rows : torch::Tensor(), table);
+  }
+  return head(x);
+}
+
+torch::Tensor Transformer::forward(const torch::Tensor& tokens) { return run(tokens, {}); }
+
+torch::Tensor Transformer::forward_at(const torch::Tensor& tokens, const torch::Tensor& rows) {
+  if (rows.dim() == 2) return run(tokens, rows);
+  return run(tokens, rows.unsqueeze(0).expand({tokens.size(0), rows.size(0)}));
+}
+
+DecodeState Transformer::start(std::int64_t batch) const {
+  DecodeState state;
+  for (const auto& layer : body_->layers) state.layers.push_back(layer->self_attn->start(batch));
+  return state;
+}
+
+torch::Tensor Transformer::decode(const torch::Tensor& tokens, DecodeState& state) {
+  torch::NoGradGuard no_grad;
+  check(tokens, state.tokens);
+  const kernels::RopeTable table = rope_table(state.tokens + tokens.size(1));
+  torch::Tensor x = embed(tokens);
+  for (std::size_t layer = 0; layer < body_->layers.size(); ++layer) {
+    x = body_->layers[layer]->decode(x, state.layers[layer], table);
+  }
+  state.tokens += tokens.size(1);
+  return head(x);
+}
+
+}  // namespace kvphase::model

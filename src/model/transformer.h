@@ -1,0 +1,66 @@
+// The decoder: embedding, L pre-norm layers of attention and SwiGLU, a final norm and a head (the
+// embedding itself when tied), as Qwen3 without biases (arXiv 2505.09388), with the attention of
+// model/attention.h.
+// Parameters carry the names of Hugging Face's qwen3 (model.embed_tokens.weight,
+// model.layers.0.self_attn.q_proj.weight, ...), and beyond them self_attn.sinks,
+// self_attn.compressor.*, post_self_attn_layernorm and post_mlp_layernorm.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "compress/chunk_cache.h"
+#include "model/attention.h"
+#include "model/config.h"
+
+namespace kvphase::model {
+
+// What decoding keeps between calls.
+struct DecodeState {
+  std::int64_t tokens = 0;  // seen so far
+  std::vector<compress::LayerCache> layers;
+  std::int64_t bytes() const;
+};
+
+class Transformer : public torch::nn::Module {
+ public:
+  // float32 on the CPU; to(torch::kDouble) or to(device) converts it. Parameters of the same name
+  // and shape are equal for equal seeds, whatever else the configurations differ in.
+  Transformer(const ModelConfig& config, std::uint64_t seed);
+
+  const ModelConfig& config() const { return config_; }
+
+  // tokens [B, T] int64 -> logits [B, T, V]. Throws a usage error when T exceeds the context or a
+  // token is not in the vocabulary.
+  torch::Tensor forward(const torch::Tensor& tokens);
+
+  // Logits only at the positions rows, [Q] or [B, Q] int64 -> [B, Q, V]. The last layer computes
+  // queries, attention and MLP only there.
+  torch::Tensor forward_at(const torch::Tensor& tokens, const torch::Tensor& rows);
+
+  // Incremental decoding, without gradients: tokens [B, n], n >= 1, follow what state has seen;
+  // returns logits [B, n, V]. The state's bytes are cache_size(config, tokens) * B * element size.
+  DecodeState start(std::int64_t batch) const;
+  torch::Tensor decode(const torch::Tensor& tokens, DecodeState& state);
+
+ private:
+  struct Mlp;
+  struct Layer;
+  struct Body;
+
+  void initialise(std::uint64_t seed);
+  torch::Tensor run(const torch::Tensor& tokens, const torch::Tensor& rows);
+  torch::Tensor embed(const torch::Tensor& tokens) const;
+  torch::Tensor head(const torch::Tensor& x) const;
+  kernels::RopeTable rope_table(std::int64_t tokens) const;
+  void check(const torch::Tensor& tokens, std::int64_t before) const;
+
+  ModelConfig config_;
+  std::shared_ptr<Body> body_;
+  std::shared_ptr<Weight> lm_head_;  // null when tied
+};
+
+}  // namespace kvphase::model
