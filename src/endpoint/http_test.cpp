@@ -9,7 +9,7 @@
 #include <map>
 #include <thread>
 
-#include "scripted_server/scripted_server.h"
+#include "tests/scripted_server/scripted_server.h"
 
 namespace kvphase::endpoint {
 namespace {

@@ -1,4 +1,4 @@
-#include "scripted_server/scripted_server.h"
+#include "tests/scripted_server/scripted_server.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
