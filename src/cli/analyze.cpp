@@ -1,14 +1,145 @@
+// kvphase analyze: a verdict and a report from results that already exist.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "audit/analysis.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "cli/command.h"
+#include "record/import.h"
+#include "report/terminal.h"
+#include "report/write.h"
 
 namespace kvphase::cli {
+namespace {
 
-Action add_analyze(CLI::App& options) {
-  auto path = std::make_shared<std::string>();
-  options.add_option("file", *path, "The results to analyse")->required();
-  return [path](const Session&) -> ExitCode {
-    throw base::environment_error("analyze", "expected an analysis of {}, got none yet", *path);
-  };
+namespace fs = std::filesystem;
+
+struct AnalyzeOptions {
+  fs::path file;
+  record::ImportOptions import;
+  audit::AnalysisOptions analysis;
+  fs::path out;
+  bool json = false;
+};
+
+// A folder name out of a model's name: letters, digits and dots stay, the rest becomes one dash.
+std::string folder_name(const record::Dataset& data) {
+  std::string name;
+  const std::string text =
+      data.padding.empty() ? data.name : fmt::format("{}-{}", data.name, data.padding);
+  for (const char c : text) {
+    const bool keep = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.';
+    if (keep) {
+      name.push_back(c);
+    } else if (!name.empty() && name.back() != '-') {
+      name.push_back('-');
+    }
+  }
+  while (!name.empty() && (name.back() == '-' || name.back() == '.')) name.pop_back();
+  return name.empty() ? "result" : name;
+}
+
+record::Result analyse_one(const record::Dataset& data, const AnalyzeOptions& options,
+                           const Session& session) {
+  audit::AnalysisOptions analysis = options.analysis;
+  analysis.context = record::make_context();
+  analysis.context.command = session.command_line;
+  analysis.context.model_name = data.name;
+  analysis.context.model_kind = "data";
+  for (const std::string& note : data.notes) session.console.progress(note);
+  return audit::analyse(data, analysis);
+}
+
+bool is_conclusive(const record::Result& result) {
+  return result.verdict.kind == record::VerdictKind::kPeriodic ||
+         result.verdict.kind == record::VerdictKind::kNoPeriod;
+}
+
+ExitCode analyze(const AnalyzeOptions& options, const Session& session) {
+  const Console& console = session.console;
+  const std::vector<record::Dataset> list = record::import_results(options.file, options.import);
+  // Refuse before the work is done, not after it.
+  if (!options.out.empty()) base::create_new_folder(options.out, "analyze");
+  console.progress(fmt::format("{}: read as {}", options.file.string(), list.front().origin));
+  ExitCode code = kSuccess;
+  base::Json all = base::Json::array();
+  for (const record::Dataset& data : list) {
+    const record::Result result = analyse_one(data, options, session);
+    if (!is_conclusive(result)) code = kInconclusive;
+    if (!options.out.empty()) {
+      const fs::path folder = list.size() == 1 ? options.out : options.out / folder_name(data);
+      report::write_report(folder, result);
+      console.progress(fmt::format("report in {}", folder.string()));
+    }
+    if (options.json) {
+      if (list.size() > 1) {
+        all.push_back(record::to_json(result));
+      } else {
+        console.result(report::result_json(result));
+      }
+    } else if (list.size() > 1) {
+      console.result(fmt::format("{}: {}\n", result.title, result.verdict.sentence));
+    } else {
+      console.result(report::terminal_report(result, {.color = console.color_on_stdout()}));
+    }
+  }
+  if (options.json && list.size() > 1) {
+    console.result(all.dump(2, ' ', false, base::Json::error_handler_t::replace) + "\n");
+  }
+  return code;
+}
+
+void declare(CLI::App& app, AnalyzeOptions& o) {
+  app.add_option("file", o.file,
+                 "Counts (JSON, CSV), rows (CSV, JSON lines), a kvphase run folder or journal, "
+                 "lm-eval samples, RULER predictions")
+      ->required();
+  app.add_option("--modulus", o.import.modulus,
+                 "R: residues are the target's position mod R (default: the file's, else 24)")
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{100000}));
+  app.add_option("--stride", o.analysis.stride, "S of the model, to fold the residues by")
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{100000}));
+  app.add_option("--window", o.analysis.window, "W of the model: with W = S phase S-1 is marked");
+  app.add_option("--model", o.import.model, "Only this model of a file with several");
+  app.add_flag("--json", o.json, "The result object on stdout (a list for several models)");
+  app.add_option("--out", o.out, "New folder for result.json, residues.csv and the report");
+  app.add_option("--seed", o.analysis.seed, "Of permutations and bootstrap; same seed, same bytes")
+      ->capture_default_str();
+  app.add_option("--permutations", o.analysis.permutations,
+                 "More: smaller p-values can be told apart")
+      ->capture_default_str();
+  app.add_option("--replicates", o.analysis.replicates, "Of the bootstrap")->capture_default_str();
+  app.add_option("--min-accuracy", o.analysis.min_accuracy,
+                 "Below this mean a flat curve is reported as not learned (0 to 1)")
+      ->check(CLI::Range(0.0, 1.0));
+  const char* columns = "Columns of item-level data (JSON: dotted paths); guessed when not given";
+  app.add_option("--position", o.import.position, "Target's token position")->group(columns);
+  app.add_option("--residue", o.import.residue, "Position mod R, where there is no position")
+      ->group(columns);
+  app.add_option("--item", o.import.item, "What was asked, the same at every position")
+      ->group(columns);
+  app.add_option("--correct", o.import.correct, "Right or wrong")->group(columns);
+  app.add_option("--score", o.import.score, "A score, larger is better")->group(columns);
+  app.add_option("--logprob", o.import.logprob, "Log-probability of the right answer")
+      ->group(columns);
+  app.add_option("--margin", o.import.margin, "Its lead over the best wrong answer")
+      ->group(columns);
+  app.add_option("--repeat", o.import.repeat, "Number of an unchanged repetition, 0 for the first")
+      ->group(columns);
+  app.add_option("--positions", o.import.positions_file,
+                 "RULER: the data set with token_position_answer")
+      ->group(columns);
+}
+
+}  // namespace
+
+Action add_analyze(CLI::App& app) {
+  const auto options = std::make_shared<AnalyzeOptions>();
+  declare(app, *options);
+  return [options](const Session& session) { return analyze(*options, session); };
 }
 
 }  // namespace kvphase::cli

@@ -1,0 +1,458 @@
+#include "audit/analysis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "audit/scores.h"
+#include "audit/verdict.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "stats/bootstrap.h"
+#include "stats/gap.h"
+#include "stats/interval.h"
+#include "stats/period.h"
+
+namespace kvphase::audit {
+namespace {
+
+using record::Dataset;
+using record::Group;
+using record::Result;
+using record::ScoreRows;
+using stats::ScoreTable;
+
+record::Estimate convert(const stats::Estimate& e) {
+  return {.value = e.value, .low = e.low, .high = e.high, .method = e.method, .reason = e.reason};
+}
+
+record::Gap convert(const stats::Estimate& raw, const stats::GapNoise& noise) {
+  record::Gap gap{.estimate = convert(raw),
+                  .noise = noise.noise,
+                  .noise_high = noise.noise_high,
+                  .p_value = noise.p_value,
+                  .noise_method = noise.method};
+  if (!noise.reason.empty()) gap.noise_method += " (" + noise.reason + ")";
+  return gap;
+}
+
+record::Period convert(const stats::PeriodResult& p) {
+  record::Period period{.value = p.period,
+                        .p_value = p.p_value,
+                        .p_shift = p.p_second,
+                        .level = p.level,
+                        .method = p.method,
+                        .reason = p.reason};
+  for (const stats::PeriodCandidate& c : p.candidates) {
+    period.candidates.push_back({.period = c.period,
+                                 .statistic = c.statistic,
+                                 .p_raw = c.p_raw,
+                                 .p_adjusted = c.p_adjusted});
+  }
+  return period;
+}
+
+// Groups of a curve and its extremes: residues (mod R) or phases (mod S).
+struct Curve {
+  std::vector<Group> groups;
+  record::Estimate mean;
+  record::Extreme worst;
+  record::Extreme best;
+  record::Gap gap;
+};
+
+class RowsAnalysis {
+ public:
+  RowsAnalysis(const Dataset& data, const AnalysisOptions& options)
+      : rows_(*data.rows), options_(options), column_(main_column(rows_)) {
+    table_ = score_table(rows_, column_);
+    paired_ = rows_.items_known && is_paired(table_);
+    if (!paired_) pooled_ = stats::pool_items(table_);
+  }
+
+  bool paired() const { return paired_; }
+  Column column() const { return column_; }
+  std::int64_t scored() const { return static_cast<std::int64_t>(table_.cells()); }
+  bool all_equal() const {
+    return std::ranges::adjacent_find(table_.score, std::ranges::not_equal_to()) ==
+           table_.score.end();
+  }
+
+  Curve curve(std::int64_t modulus) const;
+  record::Period period() const { return test(table_, paired_ ? table_ : pooled_); }
+  std::vector<record::ScoreSummary> scores(std::int64_t modulus) const;
+
+ private:
+  // What is permuted: inside items when paired, else all observations.
+  const ScoreTable& exchangeable() const { return paired_ ? table_ : pooled_; }
+  record::Period test(const ScoreTable& table, const ScoreTable& exchangeable) const;
+  void add_intervals(const stats::GroupBootstrap& boot, std::int64_t modulus,
+                     std::vector<Group>& groups) const;
+
+  const ScoreRows& rows_;
+  const AnalysisOptions& options_;
+  Column column_;
+  ScoreTable table_;
+  ScoreTable pooled_;
+  bool paired_ = false;
+};
+
+record::Period RowsAnalysis::test(const ScoreTable& table, const ScoreTable& exchangeable) const {
+  const stats::PeriodResult found = stats::find_period(
+      exchangeable,
+      {.permutations = options_.permutations, .level = options_.level, .seed = options_.seed});
+  record::Period period = convert(found);
+  if (&table != &exchangeable) {
+    period.method = "unpaired, all prompts exchangeable: " + period.method;
+  }
+  // Nothing varies: no data could speak less for a period (Cochran's Q without a discordant item).
+  if (!period.p_value && found.items == 0 && table.cells() > 0) period.p_value = 1;
+  return period;
+}
+
+// Wilson's interval where every item appears once per group; else the bootstrap over items. A group
+// whose bootstrap has no width (all right or all wrong) gets Wilson's with one observation per
+// item.
+void RowsAnalysis::add_intervals(const stats::GroupBootstrap& boot, std::int64_t modulus,
+                                 std::vector<Group>& groups) const {
+  const bool share = column_ == Column::kReply;
+  const bool clustered = repeats_in_groups(table_, modulus);
+  const std::vector<std::int64_t> items = items_per_group(table_, modulus);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    Group& group = groups[g];
+    const stats::Estimate& mean = boot.groups[g].mean;
+    group.accuracy = mean.value;
+    group.worst_share = boot.groups[g].worst_share;
+    if (group.n == 0) continue;
+    stats::Estimate interval = mean;
+    if (share && !clustered) {
+      interval = stats::wilson(group.correct, group.n, options_.coverage);
+    } else if (share && (!mean.low || *mean.low == *mean.high) &&
+               (group.correct == 0 || group.correct == group.n)) {
+      interval = stats::wilson(group.correct == 0 ? 0 : items[g], items[g], options_.coverage);
+    }
+    group.low = interval.low;
+    group.high = interval.high;
+  }
+}
+
+Curve RowsAnalysis::curve(std::int64_t modulus) const {
+  Curve curve;
+  std::vector<double> logprob_sum(static_cast<std::size_t>(modulus), 0);
+  std::vector<std::int64_t> logprob_n(static_cast<std::size_t>(modulus), 0);
+  for (std::int64_t g = 0; g < modulus; ++g) curve.groups.push_back({.index = g});
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const auto g = static_cast<std::size_t>(rows_.position[i] % modulus);
+    Group& group = curve.groups[g];
+    ++group.planned;
+    if (rows_.has_right_wrong && rows_.reply[i] != record::Reply::kMissing) ++group.n;
+    if (rows_.has_right_wrong && rows_.reply[i] == record::Reply::kRight) ++group.correct;
+    if (!rows_.logprob.empty() && !std::isnan(rows_.logprob[i])) {
+      logprob_sum[g] += static_cast<double>(rows_.logprob[i]);
+      ++logprob_n[g];
+    }
+  }
+  if (!rows_.has_right_wrong) {
+    for (const std::int64_t position : table_.position) {
+      ++curve.groups[static_cast<std::size_t>(position % modulus)].n;
+    }
+  }
+  for (std::size_t g = 0; g < curve.groups.size(); ++g) {
+    if (logprob_n[g] > 0) {
+      curve.groups[g].mean_logprob = logprob_sum[g] / static_cast<double>(logprob_n[g]);
+    }
+  }
+  const stats::GroupBootstrap boot =
+      stats::bootstrap_items(table_, {.modulus = modulus,
+                                      .replicates = options_.replicates,
+                                      .level = options_.coverage,
+                                      .seed = options_.seed});
+  add_intervals(boot, modulus, curve.groups);
+  curve.mean = convert(boot.mean);
+  curve.worst = {convert(boot.worst), boot.worst_group};
+  curve.best = {convert(boot.best), boot.best_group};
+  curve.gap =
+      convert(boot.gap, stats::gap_noise_items(exchangeable(), {.modulus = modulus,
+                                                                .replicates = options_.permutations,
+                                                                .seed = options_.seed}));
+  curve.gap.cross_fitted = stats::cross_fitted_gap(table_, modulus, 200, options_.seed).value;
+  return curve;
+}
+
+std::vector<record::ScoreSummary> RowsAnalysis::scores(std::int64_t modulus) const {
+  std::vector<record::ScoreSummary> list;
+  for (const Column column : {Column::kLogprob, Column::kMargin, Column::kScore}) {
+    if (column == column_ || !has_column(rows_, column)) continue;
+    const ScoreTable table = score_table(rows_, column);
+    record::ScoreSummary summary{.name = std::string(name_of(column)),
+                                 .n = static_cast<std::int64_t>(table.cells())};
+    const stats::GroupTotals totals = stats::group_totals(table, modulus);
+    double sum = 0;
+    for (std::size_t g = 0; g < totals.n.size(); ++g) {
+      summary.residue_means.push_back(stats::group_mean(totals, g));
+      sum += totals.sum[g];
+    }
+    if (summary.n > 0) summary.mean = sum / static_cast<double>(summary.n);
+    const bool paired = rows_.items_known && is_paired(table);
+    summary.period = paired ? test(table, table) : test(table, stats::pool_items(table));
+    list.push_back(std::move(summary));
+  }
+  return list;
+}
+
+Curve counts_curve(const stats::ResidueCounts& counts, const AnalysisOptions& options) {
+  Curve curve;
+  const stats::GroupBootstrap boot = stats::bootstrap_counts(
+      counts, {.replicates = options.replicates, .level = options.coverage, .seed = options.seed});
+  for (std::size_t g = 0; g < counts.n.size(); ++g) {
+    Group group{.index = static_cast<std::int64_t>(g),
+                .planned = counts.n[g],
+                .n = counts.n[g],
+                .correct = counts.correct[g],
+                .accuracy = boot.groups[g].mean.value,
+                .worst_share = boot.groups[g].worst_share};
+    if (group.n > 0) {
+      const stats::Estimate interval = stats::wilson(group.correct, group.n, options.coverage);
+      group.low = interval.low;
+      group.high = interval.high;
+    }
+    curve.groups.push_back(group);
+  }
+  curve.mean = convert(boot.mean);
+  curve.worst = {convert(boot.worst), boot.worst_group};
+  curve.best = {convert(boot.best), boot.best_group};
+  curve.gap = convert(boot.gap, stats::gap_noise_counts(counts, {.replicates = options.permutations,
+                                                                 .seed = options.seed}));
+  return curve;
+}
+
+struct Stride {
+  std::int64_t value = 0;
+  std::string source;
+};
+
+std::optional<Stride> choose_stride(const Dataset& data, const AnalysisOptions& options,
+                                    const record::Period& period) {
+  if (options.stride) return Stride{*options.stride, "given"};
+  if (data.stride) return Stride{*data.stride, "model"};
+  if (period.value) return Stride{*period.value, "detected"};
+  return std::nullopt;
+}
+
+void mark_boundary(std::vector<Group>& groups, std::int64_t stride) {
+  for (Group& group : groups) group.boundary = group.index % stride == stride - 1;
+}
+
+record::Folded fold(const Stride& stride, Curve curve) {
+  return {.stride = stride.value,
+          .source = stride.source,
+          .phases = std::move(curve.groups),
+          .worst = std::move(curve.worst),
+          .best = std::move(curve.best),
+          .gap = std::move(curve.gap)};
+}
+
+void take_curve(Result& result, Curve curve) {
+  result.residues = std::move(curve.groups);
+  result.mean = std::move(curve.mean);
+  result.worst = std::move(curve.worst);
+  result.best = std::move(curve.best);
+  result.gap = std::move(curve.gap);
+}
+
+// --- notes: what the numbers do not say ---
+
+void note_stride(Result& r, const std::optional<Stride>& stride) {
+  if (!stride || stride->source == "detected") return;
+  const std::int64_t s = stride->value;
+  for (const record::PeriodCandidate& c : r.period.candidates) {
+    if (c.period == s) {
+      r.notes.push_back(
+          fmt::format("At the {} stride {} alone, without the price of searching, p = {:.2g}.",
+                      stride->source == "given" ? "given" : "model's", s, c.p_raw));
+    }
+  }
+  if (r.period.value && *r.period.value != s) {
+    r.notes.push_back(
+        s % *r.period.value == 0
+            ? fmt::format("The period found, {}, divides the stride {}: phases that differ by {} "
+                          "behave alike here.",
+                          *r.period.value, s, *r.period.value)
+            : fmt::format("The period found, {}, is not explained by the stride {}: check the "
+                          "stride, and whether positions count every token of the prompt.",
+                          *r.period.value, s));
+  }
+}
+
+void note_groups(Result& r) {
+  std::vector<std::int64_t> empty;
+  for (const Group& group : r.residues) {
+    if (group.n == 0) empty.push_back(group.index);
+  }
+  if (!empty.empty()) {
+    r.notes.push_back(fmt::format(
+        "{} of {} residues have no scored prompt ({}{}): worst, best and gap are over the others.",
+        empty.size(), r.residues.size(),
+        fmt::join(empty.begin(), empty.begin() + std::min<std::ptrdiff_t>(8, std::ssize(empty)),
+                  ", "),
+        empty.size() > 8 ? ", ..." : ""));
+  }
+}
+
+void note_missing(Result& r) {
+  if (r.design.missing == 0 || r.score != "accuracy") return;
+  std::int64_t correct = 0;
+  for (const Group& group : r.residues) correct += group.correct;
+  const auto planned = static_cast<double>(r.design.observations);
+  double worst_low = 1;
+  double worst_high = 1;
+  for (const Group& group : r.residues) {
+    if (group.planned == 0) continue;
+    const auto n = static_cast<double>(group.planned);
+    worst_low = std::min(worst_low, static_cast<double>(group.correct) / n);
+    worst_high =
+        std::min(worst_high, static_cast<double>(group.correct + group.planned - group.n) / n);
+  }
+  r.notes.push_back(fmt::format(
+      "{} of {} replies are missing and not counted as wrong. If all of them were wrong or all "
+      "right, the mean would be {:.1f}% or {:.1f}% and the worst residue {:.1f}% or {:.1f}%.",
+      r.design.missing, r.design.observations, 100 * static_cast<double>(correct) / planned,
+      100 * static_cast<double>(correct + r.design.missing) / planned, 100 * worst_low,
+      100 * worst_high));
+}
+
+void note_counts(Result& r) {
+  r.notes.push_back(
+      "Counts only: prompts are taken as independent. If the same items were asked at every "
+      "residue "
+      "(paired), tests and the gap's interval are conservative and the mean's interval is too "
+      "narrow.");
+  r.notes.push_back(fmt::format(
+      "Only periods that divide the modulus {} can be seen in counts; a gap has no cross-fitted "
+      "value without items.",
+      r.design.modulus));
+}
+
+void note_rows(Result& r, const Dataset& data, bool paired) {
+  if (!paired) {
+    r.notes.push_back(
+        "No item was asked at several positions, so every prompt counts as its own item: items of "
+        "different difficulty make the test less sensitive, not wrong.");
+  }
+  if (data.repeats.compared > 0) {
+    r.notes.push_back(fmt::format(
+        "A/A: {} of {} repeated prompts changed between right and wrong without any change of the "
+        "prompt.",
+        data.repeats.changed, data.repeats.compared));
+  }
+  if (data.positions.checked && !data.positions.ok && data.positions.note.empty()) {
+    r.notes.push_back(fmt::format(
+        "The mean target position differs by {:.0f} tokens between residues: part of a gap may be "
+        "depth, not phase.",
+        data.positions.mean_high - data.positions.mean_low));
+  }
+}
+
+void note_resolution(Result& r, const AnalysisOptions& options) {
+  const double smallest = 1.0 / static_cast<double>(options.permutations + 1);
+  const bool at_floor = std::ranges::any_of(r.period.candidates, [&](const auto& candidate) {
+    return r.period.value == candidate.period && candidate.p_raw <= 1.5 * smallest;
+  });
+  if (at_floor) {
+    r.notes.push_back(fmt::format(
+        "The p-value is about the smallest that {} permutations and {} candidate periods can show; "
+        "more permutations would make it smaller.",
+        options.permutations, r.period.candidates.size()));
+  }
+}
+
+std::string make_title(const Dataset& data) {
+  std::string title = data.name;
+  if (!data.task.empty()) title += (title.empty() ? "" : " on ") + data.task;
+  if (!data.padding.empty()) title += fmt::format(" ({} padding)", data.padding);
+  return title;
+}
+
+void check(const Dataset& data, const AnalysisOptions& options) {
+  if (data.modulus < 2 || data.counts.has_value() == data.rows.has_value()) {
+    throw base::usage_error(
+        "analyze", "expected counts or rows over a modulus of 2 or more, got {}", data.modulus);
+  }
+  if (options.stride && *options.stride < 2) {
+    throw base::usage_error("analyze", "expected a stride of 2 or more, got {}", *options.stride);
+  }
+  if (options.replicates < 1 || options.permutations < 1) {
+    throw base::usage_error("analyze",
+                            "expected at least one replicate and permutation, got {} and {}",
+                            options.replicates, options.permutations);
+  }
+}
+
+}  // namespace
+
+Result analyse(const Dataset& data, const AnalysisOptions& options) {
+  check(data, options);
+  Result r;
+  r.context = options.context;
+  r.context.seed = options.seed;
+  r.title = options.title.empty() ? make_title(data) : options.title;
+  r.positions = data.positions;
+  r.design = {.task = data.task,
+              .padding = data.padding,
+              .modulus = data.modulus,
+              .options = options.task_options};
+  r.notes = data.notes;
+  const std::optional<std::int64_t> window = options.window ? options.window : data.window;
+  bool all_equal = false;
+  std::optional<Stride> stride;
+  if (data.rows) {
+    const RowsAnalysis rows(data, options);
+    r.data_kind = "item-level";
+    r.score = name_of(rows.column());
+    r.design.items = data.rows->items;
+    r.design.observations = static_cast<std::int64_t>(data.rows->size());
+    r.design.scored = rows.scored();
+    r.design.missing = r.design.observations - r.design.scored;
+    all_equal = rows.all_equal();
+    take_curve(r, rows.curve(data.modulus));
+    r.period = rows.period();
+    stride = choose_stride(data, options, r.period);
+    if (stride && r.design.scored > 0) r.folded = fold(*stride, rows.curve(stride->value));
+    r.scores = rows.scores(data.modulus);
+    note_rows(r, data, rows.paired());
+  } else {
+    const stats::ResidueCounts counts{.correct = data.counts->correct, .n = data.counts->n};
+    stats::check_counts(counts, "analyze");
+    r.data_kind = "counts";
+    r.design.observations = stats::total_n(counts);
+    r.design.scored = r.design.observations;
+    const std::int64_t correct = stats::total_correct(counts);
+    all_equal = correct == 0 || correct == r.design.scored;
+    take_curve(r, counts_curve(counts, options));
+    r.period = convert(stats::find_period(
+        counts,
+        {.permutations = options.permutations, .level = options.level, .seed = options.seed}));
+    if (!r.period.p_value && all_equal && r.design.scored > 0) r.period.p_value = 1;
+    stride = choose_stride(data, options, r.period);
+    if (stride && data.modulus % stride->value == 0) {
+      r.folded = fold(*stride, counts_curve(stats::fold_counts(counts, stride->value), options));
+    } else if (stride) {
+      r.notes.push_back(fmt::format("Counts modulo {} cannot be folded to the stride {}.",
+                                    data.modulus, stride->value));
+    }
+    note_counts(r);
+  }
+  if (r.folded && window && *window == r.folded->stride) {
+    mark_boundary(r.folded->phases, r.folded->stride);
+    if (data.modulus % r.folded->stride == 0) mark_boundary(r.residues, r.folded->stride);
+  }
+  note_stride(r, stride);
+  note_groups(r);
+  note_missing(r);
+  note_resolution(r, options);
+  r.verdict = decide(r, {.min_accuracy = options.min_accuracy, .all_equal = all_equal});
+  return r;
+}
+
+}  // namespace kvphase::audit

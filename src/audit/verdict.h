@@ -1,0 +1,20 @@
+// The verdict in one sentence with its numbers, and what the reader should do now. Internal to
+// audit/.
+#pragma once
+
+#include <optional>
+
+#include "record/result.h"
+
+namespace kvphase::audit {
+
+struct VerdictInput {
+  std::optional<double> min_accuracy;
+  // Smallest weak-phase depth that this much data finds in four of five runs; empty: unknown.
+  std::optional<double> findable;
+  bool all_equal = false;  // every scored reply is the same
+};
+
+record::Verdict decide(const record::Result& result, const VerdictInput& input);
+
+}  // namespace kvphase::audit
