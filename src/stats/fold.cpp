@@ -54,7 +54,7 @@ std::vector<std::int64_t> carrier_moduli(const std::vector<std::int64_t>& candid
 
 }  // namespace
 
-int trend_degree(std::size_t n) { return n >= 12 ? 2 : (n >= 6 ? 1 : 0); }
+int trend_degree(std::size_t n) { return n >= 24 ? 3 : (n >= 12 ? 2 : (n >= 6 ? 1 : 0)); }
 
 std::vector<double> trend_basis(std::span<const double> offsets, std::span<const double> weights,
                                 int degree) {
@@ -164,17 +164,13 @@ void Folder::add(const Row& row, const double* x, double& total) {
   total += row.squares;
   const double* y = x;
   if (row.degree > 0) {
-    const double c1 = dot(row.basis, x, n);
-    const double* q1 = row.basis;
     double* out = detrended_.data();
-    total -= c1 * c1;
-    if (row.degree > 1) {
-      const double* q2 = row.basis + n;
-      const double c2 = dot(q2, x, n);
-      total -= c2 * c2;
-      for (std::size_t j = 0; j < n; ++j) out[j] = x[j] - c1 * q1[j] - c2 * q2[j];
-    } else {
-      for (std::size_t j = 0; j < n; ++j) out[j] = x[j] - c1 * q1[j];
+    std::copy_n(x, n, out);
+    for (int d = 0; d < row.degree; ++d) {
+      const double* q = row.basis + static_cast<std::size_t>(d) * n;
+      const double c = dot(q, x, n);
+      total -= c * c;
+      for (std::size_t j = 0; j < n; ++j) out[j] -= c * q[j];
     }
     y = out;
   }

@@ -16,7 +16,7 @@
 
 namespace kvphase::stats {
 
-// Degree of the trend over position that is taken out of an item with n observations: 0, 1 or 2.
+// Degree of the trend over position that is taken out of an item with n observations: 0 to 3.
 // A period's pattern loses little to it once it repeats.
 int trend_degree(std::size_t n);
 

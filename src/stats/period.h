@@ -27,7 +27,7 @@ struct PeriodOptions {
   std::int64_t max_period = 0;
   std::int64_t permutations = 10000;       // of the first null; more: finer p
   std::int64_t other_permutations = 2000;  // of the second null and of every nested test
-  double level = 0.05;                     // largest p that names a period
+  double level = 0.05;                     // largest p that names a period; nested tests use half
   std::uint64_t seed = 1;
 };
 
@@ -50,6 +50,9 @@ struct PeriodResult {
   std::optional<double> p_value;       // p_adjusted of the named, else of the best candidate
   std::optional<double> p_second;      // the same question under the second null, adjusted
   std::string second_null;             // what the second null keeps
+  // Do residues (columns) differ beyond the named period? Only where every observation's column is
+  // known: counts, and items that all share their positions.
+  std::optional<double> p_misfit;
   double level = 0.05;
   std::vector<PeriodCandidate> candidates;  // ascending
   std::vector<NestedTest> nested;
@@ -61,20 +64,25 @@ struct PeriodResult {
   std::string reason;  // why there is no test or no period; what the data cannot tell
 };
 
-// Item-level, paired. Items are centred; an item with 6 (12) or more observations also loses its
-// own linear (quadratic) trend over position, so that depth and slow drift neither make nor hide a
-// period; every permuted data set is detrended in the same way. First null: scores exchangeable
-// inside an item. Second null: every item's series turned circularly by its own random amount,
-// which keeps autocorrelation and drift and destroys only the alignment with position (needs 5
-// informative items). A period is named when both reject at `level`. Very large tables get fewer
+// Item-level, paired. Items are centred; an item with 6 (12, 24) or more observations also loses
+// its own linear (quadratic, cubic) trend over position, so that depth and slow drift neither make
+// nor hide a period; every permuted data set is detrended in the same way. First null: scores
+// exchangeable inside an item. Second null: every item's series turned circularly by its own random
+// amount, which keeps autocorrelation and drift and destroys only the alignment with position
+// (needs 5 informative items). A period is named when the first null rejects at `level` and the
+// second at twice `level` (it is a guard; the calibration study measures the false alarms of both
+// together). Where all items share their positions and these differ beyond the period (p_misfit <=
+// level / 5), their columns in any order must reject too, at `level`. Very large tables get fewer
 // permutations.
 PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options = {});
 
 // From counts per residue mod R. Candidates are the divisors of R from 2 to R/2: R itself has no
 // second cycle in which to repeat. First null: all prompts exchangeable (hypergeometric), which is
-// exact for independent prompts and conservative for paired ones. A linear (R >= 6) or quadratic (R
-// >= 12) trend over the residues is taken out. Second null, for R >= 12: the residues' shares in
-// any order, which allows residues to differ for reasons without a period; both must reject.
+// exact for independent prompts and conservative for paired ones. A linear (R >= 6), quadratic (R
+// >= 12) or cubic (R >= 24) trend over the residues is taken out. Second null, for R >= 12: the
+// residues' shares in any order, which allows residues to differ for reasons without a period. It
+// decides (at `level`) only when residues do differ beyond the period found (p_misfit <= level /
+// 5).
 PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& options = {});
 
 // All rows as one exchangeable item: for unpaired data (every prompt its own item), where a

@@ -20,7 +20,7 @@ std::size_t choose_period(std::span<const PeriodCandidate> candidates,
     if (strongest % candidates[d].period != 0 || candidates[d].p_adjusted > level) continue;
     const double p = probe(candidates[d].period, {*current}).adjusted[0];
     tests.push_back({.from = candidates[d].period, .to = strongest, .p = p});
-    if (p > level) {
+    if (p > nested_level(level)) {
       current = d;
       break;
     }
@@ -36,10 +36,24 @@ std::size_t choose_period(std::span<const PeriodCandidate> candidates,
     std::optional<std::size_t> next;
     for (std::size_t k = 0; k < multiples.size(); ++k) {
       tests.push_back({.from = from, .to = candidates[multiples[k]].period, .p = p.adjusted[k]});
-      if (p.adjusted[k] <= level && (!next || p.adjusted[k] < p.adjusted[*next])) next = k;
+      if (p.adjusted[k] <= nested_level(level) && (!next || p.adjusted[k] < p.adjusted[*next]))
+        next = k;
     }
     if (!next) return *current;
     current = multiples[*next];
+  }
+}
+
+std::string describe_trend(int degree) {
+  switch (degree) {
+    case 0:
+      return "too few positions to remove a trend";
+    case 1:
+      return "linear trend removed";
+    case 2:
+      return "quadratic trend removed";
+    default:
+      return "cubic trend removed";
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "stats/min_p.h"
@@ -23,6 +24,17 @@ using NestedProbe = std::function<MinP(std::int64_t from, const std::vector<std:
 std::size_t choose_period(std::span<const PeriodCandidate> candidates,
                           std::span<const double> log_p, double level, const NestedProbe& probe,
                           std::vector<NestedTest>& tests);
+
+// The second null guards against patterns that are real but not periodic; it need not reject as
+// firmly as the first. Both at `level` would halve the false alarms and cost power.
+inline double guard_level(double level) { return 2 * level; }
+// A multiple must earn its place: half the level keeps the shorter period in 97.5 % of cases.
+inline double nested_level(double level) { return level / 2; }
+// Evidence of positions that differ beyond the period before their order is questioned: a fifth of
+// the level withdraws 1 % of true periods at most.
+inline double misfit_level(double level) { return level / 5; }
+
+std::string describe_trend(int degree);  // "quadratic trend removed"
 
 void check_options(const PeriodOptions& options);
 

@@ -1,11 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 #include "base/random.h"
-#include "stats/fold.h"
+#include "stats/columns.h"
 #include "stats/min_p.h"
 #include "stats/period.h"
 #include "stats/period_choice.h"
@@ -14,114 +12,53 @@
 namespace kvphase::stats {
 namespace {
 
-constexpr std::size_t kResiduesToRearrange = 12;  // below it too few distinct orders exist
-
-// Residues with observations, their shares detrended, folded by every candidate.
-class CountFolder {
- public:
-  CountFolder(const ResidueCounts& counts, std::vector<std::int64_t> candidates)
-      : counts_(counts), candidates_(std::move(candidates)) {
-    std::vector<double> offsets;
-    std::vector<double> weights;
-    for (std::size_t r = 0; r < counts.n.size(); ++r) {
-      if (counts.n[r] == 0) continue;
-      residues_.push_back(r);
-      offsets.push_back(static_cast<double>(r));
-      weights.push_back(static_cast<double>(counts.n[r]));
-    }
-    weights_ = weights;
-    degree_ = trend_degree(residues_.size());
-    basis_ = trend_basis(offsets, weights, degree_);
+// Shares of the residues that have observations.
+std::vector<double> shares_of(const ResidueCounts& counts, const ColumnFolder& folder) {
+  std::vector<double> y;
+  for (const auto r : folder.positions()) {
+    const auto at = static_cast<std::size_t>(r);
+    y.push_back(static_cast<double>(counts.correct[at]) / static_cast<double>(counts.n[at]));
   }
+  return y;
+}
 
-  int degree() const { return degree_; }
-  const std::vector<std::int64_t>& candidates() const { return candidates_; }
-
-  std::vector<double> shares() const {
-    std::vector<double> y;
-    for (const std::size_t r : residues_) {
-      y.push_back(static_cast<double>(counts_.correct[r]) / static_cast<double>(counts_.n[r]));
+// Shares after dealing the right answers anew inside every residue class mod `classes`.
+std::vector<double> dealt(const ResidueCounts& counts, const ColumnFolder& folder,
+                          std::int64_t classes, base::Random& random) {
+  const auto& residues = folder.positions();
+  std::vector<double> y(residues.size());
+  for (std::int64_t g = 0; g < classes; ++g) {
+    std::int64_t total = 0;
+    std::int64_t good = 0;
+    for (const auto r : residues) {
+      if (r % classes != g) continue;
+      total += counts.n[static_cast<std::size_t>(r)];
+      good += counts.correct[static_cast<std::size_t>(r)];
     }
-    return y;
+    for (std::size_t j = 0; j < residues.size(); ++j) {
+      if (residues[j] % classes != g) continue;
+      const std::int64_t n = counts.n[static_cast<std::size_t>(residues[j])];
+      const std::int64_t drawn = draw_hypergeometric(total, good, n, random);
+      y[j] = static_cast<double>(drawn) / static_cast<double>(n);
+      total -= n;
+      good -= drawn;
+    }
   }
+  return y;
+}
 
-  // Sums of squares in units of counts; total is over residues.
-  FoldSums fold(const std::vector<double>& y) const {
-    const std::size_t n = y.size();
-    double mean = 0;
-    double weight = 0;
-    for (std::size_t j = 0; j < n; ++j) {
-      mean += weights_[j] * y[j];
-      weight += weights_[j];
-    }
-    mean /= weight;
-    std::vector<double> z(n);
-    for (std::size_t j = 0; j < n; ++j) z[j] = std::sqrt(weights_[j]) * (y[j] - mean);
-    for (int d = 0; d < degree_; ++d) {
-      const double* q = basis_.data() + static_cast<std::size_t>(d) * n;
-      double c = 0;
-      for (std::size_t j = 0; j < n; ++j) c += q[j] * z[j];
-      for (std::size_t j = 0; j < n; ++j) z[j] -= c * q[j];
-    }
-    FoldSums sums;
-    for (const double x : z) sums.total += x * x;
-    for (const auto candidate : candidates_) {
-      const auto s = static_cast<std::size_t>(candidate);
-      std::vector<double> t(s);
-      std::vector<double> size(s);
-      for (std::size_t j = 0; j < n; ++j) {
-        t[residues_[j] % s] += std::sqrt(weights_[j]) * z[j];
-        size[residues_[j] % s] += weights_[j];
-      }
-      double between = 0;
-      for (std::size_t g = 0; g < s; ++g) {
-        if (size[g] > 0) between += t[g] * t[g] / size[g];
-      }
-      sums.between.push_back(between);
-    }
-    return sums;
+ColumnFolder folder_for(const ResidueCounts& counts, const std::vector<std::int64_t>& candidates) {
+  std::vector<std::int64_t> residues;
+  std::vector<double> weights;
+  for (std::size_t r = 0; r < counts.n.size(); ++r) {
+    if (counts.n[r] == 0) continue;
+    residues.push_back(static_cast<std::int64_t>(r));
+    weights.push_back(static_cast<double>(counts.n[r]));
   }
+  return {std::move(residues), std::move(weights), candidates};
+}
 
-  // Shares after dealing the right answers anew inside every residue class mod `classes`.
-  std::vector<double> dealt(std::int64_t classes, base::Random& random) const {
-    std::vector<double> y(residues_.size());
-    for (std::int64_t g = 0; g < classes; ++g) {
-      std::int64_t total = 0;
-      std::int64_t good = 0;
-      for (const std::size_t r : residues_) {
-        if (static_cast<std::int64_t>(r) % classes != g) continue;
-        total += counts_.n[r];
-        good += counts_.correct[r];
-      }
-      for (std::size_t j = 0; j < residues_.size(); ++j) {
-        const std::size_t r = residues_[j];
-        if (static_cast<std::int64_t>(r) % classes != g) continue;
-        const std::int64_t drawn = draw_hypergeometric(total, good, counts_.n[r], random);
-        y[j] = static_cast<double>(drawn) / static_cast<double>(counts_.n[r]);
-        total -= counts_.n[r];
-        good -= drawn;
-      }
-    }
-    return y;
-  }
-
-  std::size_t residues() const { return residues_.size(); }
-  std::size_t groups(std::int64_t s) const {
-    std::vector<bool> seen(static_cast<std::size_t>(s));
-    for (const std::size_t r : residues_) seen[r % static_cast<std::size_t>(s)] = true;
-    return static_cast<std::size_t>(std::ranges::count(seen, true));
-  }
-
- private:
-  const ResidueCounts& counts_;
-  std::vector<std::int64_t> candidates_;
-  std::vector<std::size_t> residues_;
-  std::vector<double> weights_;
-  int degree_ = 0;
-  std::vector<double> basis_;
-};
-
-MinP probe_multiples(const CountFolder& folder, std::int64_t from,
+MinP probe_multiples(const ResidueCounts& counts, const ColumnFolder& folder, std::int64_t from,
                      const std::vector<std::size_t>& to, std::int64_t draws, std::uint64_t seed) {
   const auto& candidates = folder.candidates();
   const auto base =
@@ -130,11 +67,12 @@ MinP probe_multiples(const CountFolder& folder, std::int64_t from,
     for (const std::size_t m : to) out.push_back(sums.between[m] - sums.between[base]);
   };
   std::vector<double> observed;
-  gains(folder.fold(folder.shares()), observed);
+  gains(folder.fold(shares_of(counts, folder)), observed);
   base::Random random(
       base::derive_seed(seed, "stats.period.counts_nested", {static_cast<std::uint64_t>(from)}));
   std::vector<double> null;
-  for (std::int64_t b = 0; b < draws; ++b) gains(folder.fold(folder.dealt(from, random)), null);
+  for (std::int64_t b = 0; b < draws; ++b)
+    gains(folder.fold(dealt(counts, folder, from, random)), null);
   return min_p(observed, null);
 }
 
@@ -184,15 +122,15 @@ PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& optio
         modulus);
     return result;
   }
-  const CountFolder folder(counts, candidates);
-  const std::vector<double> shares = folder.shares();
+  const ColumnFolder folder = folder_for(counts, candidates);
+  const std::vector<double> shares = shares_of(counts, folder);
   const FoldSums observed = folder.fold(shares);
   result.permutations = options.permutations;
   base::Random random(base::derive_seed(options.seed, "stats.period.counts"));
   std::vector<double> null;
   std::int64_t as_spread = 0;  // draws whose residues differ as much, whatever the pattern
   for (std::int64_t b = 0; b < result.permutations; ++b) {
-    const FoldSums sums = folder.fold(folder.dealt(1, random));
+    const FoldSums sums = folder.fold(dealt(counts, folder, 1, random));
     null.insert(null.end(), sums.between.begin(), sums.between.end());
     as_spread += sums.total >= observed.total * (1 - 1e-9) ? 1 : 0;
   }
@@ -213,30 +151,15 @@ PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& optio
                                  .p_adjusted = first.adjusted[c]});
   }
 
-  if (folder.residues() >= kResiduesToRearrange) {
+  if (folder.columns() >= kColumnsToRearrange) {
     result.second_null = "the residues' shares in any order";
     base::Random orders(base::derive_seed(options.seed, "stats.period.rearrange"));
-    const auto ratios = [&](const FoldSums& sums, std::vector<double>& out) {
-      for (const double x : sums.between) out.push_back(sums.total > 0 ? x / sums.total : 0);
-    };
-    std::vector<double> real;
-    ratios(observed, real);
-    std::vector<double> rearranged;
-    std::vector<double> y = shares;
-    for (std::int64_t b = 0; b < options.other_permutations; ++b) {
-      orders.shuffle(std::span(y));
-      ratios(folder.fold(y), rearranged);
-    }
-    result.p_second = std::ranges::min(min_p(real, rearranged).adjusted);
+    result.p_second = folder.rearranged_p(shares, options.other_permutations, orders);
   }
   result.method = fmt::format(
-      "counts only: epoch folding of residues mod {}{}, {} hypergeometric draws (independent "
+      "counts only: epoch folding of residues mod {}, {}, {} hypergeometric draws (independent "
       "prompts; conservative when paired), min-p over {} candidates",
-      modulus,
-      folder.degree() == 2   ? ", quadratic trend removed"
-      : folder.degree() == 1 ? ", linear trend removed"
-                             : "",
-      result.permutations, candidates.size());
+      modulus, describe_trend(folder.degree()), result.permutations, candidates.size());
   const std::string unknown =
       fmt::format("counts mod {} can only show periods that divide it and are at most {}", modulus,
                   modulus / 2);
@@ -252,21 +175,30 @@ PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& optio
                         : fmt::format("no candidate stands out from noise; {}", unknown);
     return result;
   }
-  if (result.p_second && *result.p_second > options.level) {
-    result.reason = fmt::format(
-        "residues differ beyond noise, but their order is no more periodic than a random one; {}",
-        unknown);
-    return result;
-  }
   const std::size_t chosen = choose_period(
       result.candidates, log_p, options.level,
       [&](std::int64_t from, const std::vector<std::size_t>& to) {
-        return probe_multiples(folder, from, to, options.other_permutations, options.seed);
+        return probe_multiples(counts, folder, from, to, options.other_permutations, options.seed);
       },
       result.nested);
   result.period = candidates[chosen];
   result.p_value = result.candidates[chosen].p_adjusted;
   result.reason = unknown;
+  const ColumnFolder all = folder_for(counts, {candidates[chosen], modulus});
+  result.p_misfit = probe_multiples(counts, all, candidates[chosen], {1},
+                                    options.other_permutations, options.seed)
+                        .raw[0];
+  if (*result.p_misfit <= misfit_level(options.level)) {
+    if (result.p_second && *result.p_second > options.level) {
+      result.period.reset();
+      result.reason = fmt::format(
+          "residues differ beyond noise, but their order is no more periodic than a random one; {}",
+          unknown);
+    } else {
+      result.reason = fmt::format("residues also differ beyond this period (p = {:.2g}); {}",
+                                  *result.p_misfit, unknown);
+    }
+  }
   return result;
 }
 

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "base/random.h"
+#include "stats/columns.h"
 #include "stats/fold.h"
 #include "stats/min_p.h"
 #include "stats/period.h"
@@ -58,6 +60,34 @@ std::int64_t affordable(std::int64_t wanted, std::size_t cells) {
   return std::min(wanted, std::max(kFewestPermutations, most));
 }
 
+struct Columns {
+  std::vector<std::int64_t> positions;  // empty: items do not share their positions
+  std::vector<double> weights;
+  std::vector<double> means;  // of scores minus their item's mean
+};
+
+// Items at the same positions make columns, whose order can be tested. Needs enough columns.
+Columns aligned_columns(const ScoreTable& table) {
+  Columns columns;
+  for (std::size_t i = 0; i < table.items(); ++i) {
+    const auto positions = table.positions_of(i);
+    const auto scores = table.scores_of(i);
+    if (i == 0) {
+      if (positions.size() < kColumnsToRearrange) return {};
+      columns.positions.assign(positions.begin(), positions.end());
+      columns.means.resize(positions.size());
+    }
+    if (!std::ranges::equal(positions, columns.positions)) return {};
+    const double mean =
+        std::accumulate(scores.begin(), scores.end(), 0.0) / static_cast<double>(scores.size());
+    for (std::size_t j = 0; j < scores.size(); ++j) columns.means[j] += scores[j] - mean;
+  }
+  const auto items = static_cast<double>(table.items());
+  for (double& m : columns.means) m /= items;
+  columns.weights.assign(columns.positions.size(), items);
+  return columns;
+}
+
 // Share of the total that each candidate explains; 0 when nothing is left to explain.
 void append_shares(const FoldSums& sums, std::vector<double>& out) {
   for (const double between : sums.between) {
@@ -84,6 +114,31 @@ MinP probe_multiples(Folder& folder, std::int64_t from, const std::vector<std::s
   folder.start_permuting(from);
   for (std::int64_t b = 0; b < permutations; ++b) gains(folder.permuted(random), null);
   return min_p(observed, null);
+}
+
+// Where items share their positions: do positions differ beyond the named period, and if so, is
+// their order still more periodic than a random one? Withdraws the period when it is not.
+void check_fit(PeriodResult& result, const ScoreTable& table,
+               const std::vector<std::int64_t>& candidates, std::int64_t permutations,
+               const PeriodOptions& options) {
+  const Columns columns = aligned_columns(table);
+  if (columns.positions.empty()) return;
+  const std::int64_t period = *result.period;
+  const std::int64_t span = columns.positions.back() - columns.positions.front() + 1;
+  const std::int64_t all = period * ((span + period - 1) / period);  // tells all positions apart
+  if (all <= period || all > 1 << 20) return;
+  Folder folder(table, {period, all});
+  result.p_misfit = probe_multiples(folder, period, {1}, permutations, options.seed).raw[0];
+  if (*result.p_misfit > misfit_level(options.level)) return;
+  const ColumnFolder rearranging(columns.positions, columns.weights, candidates);
+  base::Random orders(base::derive_seed(options.seed, "stats.period.rearrange"));
+  const double p = rearranging.rearranged_p(columns.means, permutations, orders);
+  if (p <= options.level) return;
+  result.period.reset();
+  result.reason = fmt::format(
+      "positions differ beyond noise, but their order is no more periodic than a random one (p = "
+      "{:.2g})",
+      p);
 }
 
 }  // namespace
@@ -142,8 +197,8 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
                                  .p_adjusted = first.adjusted[c]});
   }
   const std::int64_t others = affordable(options.other_permutations, folder.cells());
-  result.second_null = "every item's series turned circularly by its own random amount";
   if (folder.items() >= kFewestItemsToTurn) {
+    result.second_null = "every item's series turned circularly by its own random amount";
     base::Random turns(base::derive_seed(options.seed, "stats.period.turn"));
     std::vector<double> turned;
     for (std::int64_t b = 0; b < others; ++b) append_shares(folder.turned(turns), turned);
@@ -151,12 +206,9 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
     result.p_second = *std::ranges::min_element(second.adjusted);
   }
   result.method = fmt::format(
-      "item-level: epoch folding of centred{} scores, {} permutations inside items{}, min-p over "
+      "item-level: epoch folding of centred scores, {}, {} permutations inside items{}, min-p over "
       "{} candidates; nested periods by {} permutations inside residue classes",
-      trend_degree(shape.longest) == 2   ? ", quadratically detrended"
-      : trend_degree(shape.longest) == 1 ? ", linearly detrended"
-                                         : " (items too short to detrend)",
-      result.permutations,
+      describe_trend(trend_degree(shape.longest)), result.permutations,
       result.permutations < options.permutations
           ? fmt::format(" ({} asked for; bounded for a large table)", options.permutations)
           : "",
@@ -170,7 +222,7 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
     result.reason = "no candidate stands out from permutations inside items";
     return result;
   }
-  if (result.p_second && *result.p_second > options.level) {
+  if (result.p_second && *result.p_second > guard_level(options.level)) {
     result.reason =
         "the pattern stands out from permutations, but not from series turned as a whole: slow "
         "drift "
@@ -185,7 +237,8 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
       result.nested);
   result.period = candidates[chosen];
   result.p_value = result.candidates[chosen].p_adjusted;
-  if (!result.p_second) {
+  check_fit(result, table, candidates, others, options);
+  if (result.period && !result.p_second) {
     result.reason = fmt::format(
         "{} informative items: too few for the second null, so slow drift is not excluded",
         folder.items());

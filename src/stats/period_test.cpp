@@ -100,6 +100,23 @@ TEST(Period, TrendAloneIsNoPeriodAndDoesNotHideOne) {
   EXPECT_EQ(r.period.value_or(0), 4) << show(r);
 }
 
+TEST(Period, OddPositionsThatRepeatNothingAreNoPeriod) {
+  // 1,000 items at the same 24 positions, three of them weak, spaced by no period.
+  const auto odd = [](std::int64_t p) { return p == 3 || p == 8 || p == 22 ? 0.5 : 0.8; };
+  const auto r =
+      find_period(simulate(1000, 24, 0, 9, odd), {.permutations = 499, .other_permutations = 499});
+  EXPECT_FALSE(r.period) << show(r);
+  EXPECT_LT(*r.p_misfit, 0.01);
+  EXPECT_NE(r.reason.find("no more periodic than a random one"), std::string::npos) << r.reason;
+  ResidueCounts counts;
+  for (std::int64_t p = 0; p < 24; ++p) {
+    counts.n.push_back(1000);
+    counts.correct.push_back(odd(p) < 0.6 ? 500 : 800);
+  }
+  const auto c = find_period(counts, {.permutations = 999, .other_permutations = 999});
+  EXPECT_FALSE(c.period) << show(c);
+}
+
 TEST(Period, FoldingByCarriersEqualsFoldingDirectly) {
   // Items of unequal length with holes, against a plain loop.
   base::Random random(5);
@@ -126,26 +143,26 @@ TEST(Period, FoldingByCarriersEqualsFoldingDirectly) {
     const auto p = table.positions_of(i);
     // Residuals of a least-squares polynomial, by solving the normal equations.
     const int terms = trend_degree(x.size()) + 1;
-    double a[3][4] = {};
+    double a[4][5] = {};
     const auto power = [&](std::size_t j, int d) {
       return std::pow(static_cast<double>(p[j] - p[0]) / 10 - 1, d);
     };
     for (std::size_t j = 0; j < x.size(); ++j) {
       for (int r = 0; r < terms; ++r) {
         for (int c = 0; c < terms; ++c) a[r][c] += power(j, r) * power(j, c);
-        a[r][3] += power(j, r) * x[j];
+        a[r][4] += power(j, r) * x[j];
       }
     }
     for (int r = 0; r < terms; ++r) {
       for (int q = 0; q < terms; ++q) {
         if (q == r) continue;
         const double f = a[q][r] / a[r][r];
-        for (int c = 0; c < 4; ++c) a[q][c] -= f * a[r][c];
+        for (int c = 0; c < 5; ++c) a[q][c] -= f * a[r][c];
       }
     }
     for (std::size_t j = 0; j < x.size(); ++j) {
       double y = x[j];
-      for (int r = 0; r < terms; ++r) y -= a[r][3] / a[r][r] * power(j, r);
+      for (int r = 0; r < terms; ++r) y -= a[r][4] / a[r][r] * power(j, r);
       total += y * y;
       for (std::size_t c = 0; c < candidates.size(); ++c) {
         const auto g = static_cast<std::size_t>(p[j] % candidates[c]);

@@ -1,0 +1,45 @@
+// Folding a few column means (one per residue or per position) by candidate periods. Internal to
+// stats: counts have nothing finer, and items that all sit at the same positions can be tested
+// against any rearrangement of their columns.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/random.h"
+#include "stats/fold.h"
+
+namespace kvphase::stats {
+
+// Below it too few distinct orders of the columns exist to test anything.
+inline constexpr std::size_t kColumnsToRearrange = 12;
+
+class ColumnFolder {
+ public:
+  // One position (>= 0) and weight (> 0, its number of observations) per column.
+  ColumnFolder(std::vector<std::int64_t> positions, std::vector<double> weights,
+               std::vector<std::int64_t> candidates);
+
+  std::size_t columns() const { return positions_.size(); }
+  int degree() const { return degree_; }  // of the trend over position that is taken out
+  const std::vector<std::int64_t>& candidates() const { return candidates_; }
+  const std::vector<std::int64_t>& positions() const { return positions_; }
+  std::size_t groups(std::int64_t s) const;  // phases that have a column
+
+  // Weighted sums of squares of centred, detrended column means y.
+  FoldSums fold(const std::vector<double>& y) const;
+
+  // Adjusted p of the most periodic candidate when the columns stand in any order: the smallest
+  // over candidates of P(random order explains as large a share), corrected for their number.
+  double rearranged_p(std::vector<double> y, std::int64_t orders, base::Random& random) const;
+
+ private:
+  std::vector<std::int64_t> positions_;
+  std::vector<double> root_weights_;
+  std::vector<double> weights_;
+  std::vector<std::int64_t> candidates_;
+  int degree_ = 0;
+  std::vector<double> basis_;
+};
+
+}  // namespace kvphase::stats

@@ -1,0 +1,58 @@
+#include "stats/simulate.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <numbers>
+
+namespace kvphase::stats {
+
+double logit(double p) { return std::log(p / (1 - p)); }
+double inverse_logit(double x) { return 1 / (1 + std::exp(-x)); }
+
+ScoreTable simulate(const SimulatedAudit& audit, base::Random& random) {
+  assert(audit.items >= 0 && audit.offsets >= 1);
+  const auto below = [&](std::int64_t bound) {
+    return bound <= 0
+               ? 0
+               : static_cast<std::int64_t>(random.uniform_index(static_cast<std::uint64_t>(bound)));
+  };
+  const std::int64_t weak = below(audit.period);
+  const double phase = 2 * std::numbers::pi * random.uniform();
+  double walk = audit.walk_sd * random.normal();
+  std::vector<ScoreRow> rows;
+  rows.reserve(static_cast<std::size_t>(audit.items * audit.offsets));
+  for (std::int64_t i = 0; i < audit.items; ++i) {
+    const double item = audit.item_sd * random.normal();
+    const std::int64_t start = below(audit.start_range);
+    double noise = audit.noise_sd * random.normal();
+    for (std::int64_t k = 0; k < audit.offsets; ++k) {
+      const std::int64_t position = start + k;
+      const double at = static_cast<double>(k);
+      const double along =
+          audit.offsets > 1 ? at / static_cast<double>(audit.offsets - 1) - 0.5 : 0;
+      const std::int64_t group = audit.period > 0 ? position % audit.period : 0;
+      const double base = audit.phase_chance.empty()
+                              ? audit.accuracy
+                              : audit.phase_chance[static_cast<std::size_t>(group)];
+      const double x = logit(base) + item + audit.depth_trend * along + walk + noise +
+                       audit.wave * std::sin(2 * std::numbers::pi * at / audit.wave_length + phase);
+      const double drop = audit.period > 0 && group == weak ? audit.drop : 0;
+      double score = 0;
+      if (audit.continuous) {
+        score = x - drop + random.normal();
+      } else {
+        score = random.uniform() < inverse_logit(x) - drop ? 1 : 0;
+      }
+      rows.push_back({i, position, score});
+      const auto step = [&](double& value, double sd, double memory) {
+        if (sd > 0) value = memory * value + sd * std::sqrt(1 - memory * memory) * random.normal();
+      };
+      step(walk, audit.walk_sd, audit.walk_memory);
+      step(noise, audit.noise_sd, audit.noise_memory);
+    }
+  }
+  return make_score_table(std::move(rows));
+}
+
+}  // namespace kvphase::stats

@@ -1,0 +1,39 @@
+// Made-up audits with known truth: what the calibration study and the power calculations draw from.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/random.h"
+#include "stats/score_table.h"
+
+namespace kvphase::stats {
+
+// Right answers come from logit(chance) = logit(accuracy) + item + trend + drift + noise, minus
+// `drop` (in probability) at one phase mod `period`. All SDs and amplitudes are in logits.
+struct SimulatedAudit {
+  std::int64_t items = 20;
+  std::int64_t offsets = 24;        // consecutive target positions per item
+  std::int64_t start_range = 1000;  // first position uniform below it; 0: every item starts at 0
+  double accuracy = 0.8;            // of an average item without the effects below
+  double item_sd = 0;               // items differ: random intercept
+  double depth_trend = 0;           // change from an item's first to its last offset
+  double walk_sd = 0;         // slow drift while items are run one after another: stationary SD ...
+  double walk_memory = 0.98;  // ... and its correlation from one request to the next
+  double wave = 0;            // slow drift over the offsets, the same for all items: amplitude
+  double wave_length = 36;    // of a sine over this many offsets, at a random phase
+  double noise_sd = 0;        // autocorrelated noise inside an item: stationary SD ...
+  double noise_memory = 0.7;  // ... and correlation between neighbouring offsets
+  std::int64_t period = 0;    // 0: none
+  double drop = 0;            // probability taken from one random phase of the period
+  std::vector<double>
+      phase_chance;         // instead of accuracy and drop: chance per phase (period of them)
+  bool continuous = false;  // score = the logit plus standard normal noise, drop in logits
+};
+
+ScoreTable simulate(const SimulatedAudit& audit, base::Random& random);
+
+double logit(double p);
+double inverse_logit(double x);
+
+}  // namespace kvphase::stats
