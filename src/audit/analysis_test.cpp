@@ -1,0 +1,308 @@
+#include "audit/analysis.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace kvphase::audit {
+namespace {
+
+using record::Dataset;
+using record::Observation;
+using record::Result;
+using record::VerdictKind;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+struct Simulation {
+  std::int64_t items = 30;
+  std::int64_t modulus = 24;
+  std::uint64_t seed = 1;
+  // Chance of a right answer at a position.
+  std::function<double(std::int64_t)> chance = [](std::int64_t) { return 0.8; };
+};
+
+std::vector<Observation> simulate(const Simulation& s) {
+  base::Random random(s.seed);
+  std::vector<Observation> all;
+  for (std::int64_t item = 0; item < s.items; ++item) {
+    const double ability = 0.1 * random.normal();
+    for (std::int64_t residue = 0; residue < s.modulus; ++residue) {
+      Observation o;
+      o.item = item;
+      o.residue = residue;
+      o.target_position = 10 * s.modulus + residue;
+      const double p = s.chance(o.target_position);
+      o.correct = random.uniform() < std::clamp(p == 0 || p == 1 ? p : p + ability, 0.0, 1.0);
+      o.logprob = std::log(std::clamp(p, 0.01, 0.99)) + 0.1 * random.normal();
+      o.margin = 4 * p - 2 + 0.5 * random.normal();
+      all.push_back(o);
+    }
+  }
+  return all;
+}
+
+double weak_fourth(std::int64_t position) { return position % 4 == 3 ? 0.35 : 0.85; }
+
+Dataset data_from(const std::vector<Observation>& all, std::int64_t modulus = 24) {
+  return record::dataset_from(all, modulus, "test");
+}
+
+AnalysisOptions quick() { return {.replicates = 200, .permutations = 1000}; }
+
+std::string text_of(const Result& r) { return record::to_json(r).dump(2); }
+
+TEST(Analysis, FindsThePeriodOfPairedRowsAndDescribesIt) {
+  Dataset data = data_from(simulate({.chance = weak_fourth}));
+  data.name = "W4/S4";
+  data.window = 4;
+  const Result r = analyse(data, quick());
+  EXPECT_EQ(r.verdict.kind, VerdictKind::kPeriodic);
+  EXPECT_EQ(r.period.value, 4);
+  EXPECT_LT(r.period.p_value.value(), 0.01);
+  ASSERT_TRUE(r.folded);
+  EXPECT_EQ(r.folded->source, "detected");
+  EXPECT_EQ(r.folded->worst.group, 3);
+  EXPECT_NEAR(r.folded->gap.estimate.value.value(), 0.5, 0.12);
+  EXPECT_TRUE(r.folded->phases.at(3).boundary);
+  EXPECT_TRUE(r.residues.at(7).boundary);
+  EXPECT_FALSE(r.residues.at(6).boundary);
+  EXPECT_GT(r.folded->gap.cross_fitted.value(), 0.3);
+  EXPECT_LT(r.folded->gap.noise.value(), 0.15);
+  EXPECT_EQ(r.design.items, 30);
+  EXPECT_EQ(r.design.scored, 720);
+  EXPECT_THAT(r.verdict.sentence, HasSubstr("Period 4 (p "));
+  EXPECT_THAT(r.verdict.sentence, HasSubstr("worst phase 3"));
+  EXPECT_FALSE(r.verdict.next_step.empty());
+  ASSERT_EQ(r.scores.size(), 2U);
+  EXPECT_EQ(r.scores[0].name, "logprob");
+  EXPECT_EQ(r.scores[0].period.value, 4);
+  for (const record::Group& g : r.residues) {
+    EXPECT_LE(g.low.value(), g.accuracy.value()) << "residue " << g.index;
+    EXPECT_GE(g.high.value(), g.accuracy.value()) << "residue " << g.index;
+    EXPECT_TRUE(g.mean_logprob.has_value());
+  }
+}
+
+TEST(Analysis, SaysThereIsNoneWhenNothingRepeats) {
+  const Result r = analyse(data_from(simulate({.items = 60, .seed = 3})), quick());
+  EXPECT_EQ(r.verdict.kind, VerdictKind::kNoPeriod) << r.verdict.sentence;
+  EXPECT_GT(r.period.p_value.value(), 0.05);
+  EXPECT_FALSE(r.folded);
+  EXPECT_THAT(r.verdict.sentence, HasSubstr("No period found"));
+}
+
+TEST(Analysis, AgreesWithCountsOfTheSameData) {
+  const Dataset rows = data_from(simulate({.items = 100, .chance = weak_fourth}));
+  Dataset counts;
+  counts.modulus = 24;
+  counts.counts = record::CountsTable{.modulus = 24,
+                                      .n = std::vector<std::int64_t>(24, 0),
+                                      .correct = std::vector<std::int64_t>(24, 0)};
+  for (std::size_t i = 0; i < rows.rows->size(); ++i) {
+    const auto residue = static_cast<std::size_t>(rows.rows->position[i] % 24);
+    ++counts.counts->n[residue];
+    if (rows.rows->reply[i] == record::Reply::kRight) ++counts.counts->correct[residue];
+  }
+  const Result a = analyse(rows, quick());
+  const Result b = analyse(counts, quick());
+  EXPECT_EQ(a.data_kind, "item-level");
+  EXPECT_EQ(b.data_kind, "counts");
+  EXPECT_EQ(b.period.value, 4);
+  EXPECT_DOUBLE_EQ(a.mean.value.value(), b.mean.value.value());
+  EXPECT_DOUBLE_EQ(a.gap.estimate.value.value(), b.gap.estimate.value.value());
+  EXPECT_DOUBLE_EQ(a.folded->gap.estimate.value.value(), b.folded->gap.estimate.value.value());
+  EXPECT_EQ(b.gap.cross_fitted, std::nullopt);
+  EXPECT_THAT(b.notes, Contains(HasSubstr("Counts only")));
+  for (std::size_t g = 0; g < 24; ++g) {
+    EXPECT_EQ(a.residues[g].low, b.residues[g].low) << "both Wilson, residue " << g;
+  }
+}
+
+TEST(Analysis, GivesTheSameBytesForTheSameSeedInAnyOrderOfRows) {
+  std::vector<Observation> all = simulate({.chance = weak_fourth});
+  const std::string first = text_of(analyse(data_from(all), quick()));
+  base::Random random(9);
+  random.shuffle(std::span(all));
+  EXPECT_EQ(text_of(analyse(data_from(all), quick())), first);
+  AnalysisOptions other = quick();
+  other.seed = 2;
+  EXPECT_NE(text_of(analyse(data_from(all), other)), first);
+}
+
+TEST(Analysis, SurvivesARoundTripThroughJson) {
+  const Result r = analyse(data_from(simulate({.chance = weak_fourth})), quick());
+  const base::Json json = record::to_json(r);
+  EXPECT_EQ(record::to_json(record::result_from_json(json, "test")), json);
+}
+
+TEST(Analysis, FoldsByTheGivenStrideThenTheModelsThenTheFoundOne) {
+  Dataset data = data_from(simulate({.chance = weak_fourth}));
+  data.stride = 6;
+  AnalysisOptions options = quick();
+  Result r = analyse(data, options);
+  EXPECT_EQ(r.folded->stride, 6);
+  EXPECT_EQ(r.folded->source, "model");
+  EXPECT_THAT(r.notes, Contains(HasSubstr("not explained by the stride 6")));
+  options.stride = 8;
+  r = analyse(data, options);
+  EXPECT_EQ(r.folded->stride, 8);
+  EXPECT_EQ(r.folded->source, "given");
+  EXPECT_THAT(r.notes, Contains(HasSubstr("divides the stride 8")));
+  EXPECT_THAT(r.notes, Contains(HasSubstr("without the price of searching")));
+}
+
+TEST(Analysis, FoldsByPositionEvenWhenTheStrideDoesNotDivideTheModulus) {
+  const Dataset data = data_from(
+      simulate({.items = 40, .chance = [](std::int64_t p) { return p % 5 == 2 ? 0.2 : 0.9; }}));
+  const Result r = analyse(data, quick());
+  EXPECT_EQ(r.period.value, 5) << r.verdict.sentence;
+  EXPECT_EQ(r.folded->worst.group, 2);
+}
+
+TEST(Analysis, TellsAllRightFromAllWrong) {
+  const Result right = analyse(
+      data_from(simulate({.items = 5, .chance = [](std::int64_t) { return 1.0; }})), quick());
+  EXPECT_EQ(right.verdict.kind, VerdictKind::kNoPeriod);
+  EXPECT_EQ(right.period.p_value, 1.0);
+  EXPECT_EQ(right.gap.estimate.value, 0.0);
+  EXPECT_THAT(right.verdict.sentence, HasSubstr("all 120 replies are right"));
+  EXPECT_LT(right.residues[0].low.value(), 1.0) << "five right answers do not prove perfection";
+  const Result wrong = analyse(
+      data_from(simulate({.items = 5, .chance = [](std::int64_t) { return 0.0; }})), quick());
+  EXPECT_EQ(wrong.verdict.kind, VerdictKind::kNotLearned);
+  EXPECT_THAT(wrong.verdict.sentence, HasSubstr("none of 120"));
+}
+
+TEST(Analysis, CallsAFlatCurveBelowTheAskedAccuracyNotLearned) {
+  AnalysisOptions options = quick();
+  options.min_accuracy = 0.98;
+  EXPECT_EQ(analyse(data_from(simulate({.items = 60, .seed = 3})), options).verdict.kind,
+            VerdictKind::kNotLearned);
+  EXPECT_EQ(analyse(data_from(simulate({.chance = weak_fourth})), options).verdict.kind,
+            VerdictKind::kPeriodic)
+      << "a period is a period, whatever the mean";
+}
+
+TEST(Analysis, AnswersForTinyData) {
+  for (std::int64_t items : {0, 1, 2}) {
+    for (std::int64_t modulus : {2, 3, 24}) {
+      const Result r = analyse(
+          data_from(simulate({.items = items, .modulus = modulus, .seed = 4}), modulus), quick());
+      SCOPED_TRACE(testing::Message()
+                   << items << " items mod " << modulus << ": " << r.verdict.sentence);
+      EXPECT_NE(r.verdict.kind, VerdictKind::kPeriodic);
+      EXPECT_FALSE(r.verdict.sentence.empty());
+      EXPECT_EQ(r.mean.value.has_value(), items > 0);
+      if (items == 0) {
+        EXPECT_FALSE(r.mean.reason.empty());
+      }
+      if (items == 1) {
+        EXPECT_FALSE(r.gap.estimate.low.has_value());
+      }
+      EXPECT_EQ(text_of(r).find("nan"), std::string::npos);
+    }
+  }
+}
+
+TEST(Analysis, KeepsMissingRepliesApartAndBoundsThem) {
+  std::vector<Observation> all = simulate({.items = 10, .modulus = 4, .seed = 2});
+  for (std::size_t i = 0; i < all.size(); i += 8) {
+    all[i].correct.reset();  // 5 at residue 0
+    all[i].logprob.reset();
+    all[i].margin.reset();
+  }
+  const Result r = analyse(data_from(all, 4), quick());
+  EXPECT_EQ(r.design.missing, 5);
+  EXPECT_EQ(r.design.scored, 35);
+  EXPECT_EQ(r.residues[0].planned, 10);
+  EXPECT_EQ(r.residues[0].n, 5);
+  EXPECT_THAT(r.notes, Contains(HasSubstr("5 of 40 replies are missing")));
+}
+
+TEST(Analysis, SaysWhenAResidueHasNoPrompt) {
+  std::vector<Observation> all = simulate({.items = 20, .modulus = 8, .chance = weak_fourth});
+  std::erase_if(all, [](const Observation& o) { return o.residue == 5; });
+  const Result r = analyse(data_from(all, 8), quick());
+  EXPECT_EQ(r.residues[5].n, 0);
+  EXPECT_EQ(r.residues[5].accuracy, std::nullopt);
+  EXPECT_THAT(r.notes, Contains(HasSubstr("no scored prompt (5)")));
+}
+
+TEST(Analysis, TakesRowsWithoutItemsAsUnpaired) {
+  Dataset data = data_from(simulate({.items = 60, .chance = weak_fourth}));
+  for (std::size_t i = 0; i < data.rows->size(); ++i)
+    data.rows->item[i] = static_cast<std::int32_t>(i);
+  data.rows->items = static_cast<std::int64_t>(data.rows->size());
+  data.rows->items_known = false;
+  const Result r = analyse(data, quick());
+  EXPECT_EQ(r.period.value, 4);
+  EXPECT_THAT(r.period.method, HasSubstr("unpaired"));
+  EXPECT_THAT(r.notes, Contains(HasSubstr("its own item")));
+}
+
+TEST(Analysis, JudgesAContinuousScoreWhenThereIsNoRightOrWrong) {
+  std::vector<Observation> all = simulate({.items = 6, .chance = weak_fourth});
+  for (Observation& o : all) {
+    o.correct.reset();
+    o.logprob.reset();
+  }
+  Dataset data = data_from(all);
+  data.rows->has_right_wrong = false;
+  const Result r = analyse(data, quick());
+  EXPECT_EQ(r.score, "margin");
+  EXPECT_EQ(r.period.value, 4) << "six items are enough for a margin";
+  EXPECT_EQ(r.folded->worst.group, 3);
+  EXPECT_EQ(r.residues[0].correct, 0);
+  EXPECT_TRUE(r.residues[0].low.has_value());
+}
+
+TEST(Analysis, SaysWhenOnlyTheMarginFollowsAPeriod) {
+  std::vector<Observation> all = simulate({.items = 10, .chance = weak_fourth});
+  for (Observation& o : all) o.correct = true;
+  const Result r = analyse(data_from(all), quick());
+  EXPECT_EQ(r.verdict.kind, VerdictKind::kNoPeriod);
+  EXPECT_THAT(r.verdict.sentence, HasSubstr("does follow a period of 4"));
+}
+
+TEST(Analysis, CountsRepeatsButLeavesThemOut) {
+  std::vector<Observation> all = simulate({.items = 10, .modulus = 4, .seed = 2});
+  Observation again = all.front();
+  again.repeat = 1;
+  again.correct = !*again.correct;
+  all.push_back(again);
+  const Result r = analyse(data_from(all, 4), quick());
+  EXPECT_EQ(r.design.observations, 40);
+  EXPECT_THAT(r.notes, Contains(HasSubstr("A/A: 1 of 1")));
+}
+
+TEST(Analysis, UsesTheBootstrapWhereAnItemRepeatsInAPhase) {
+  Dataset data = data_from(simulate({.items = 12, .chance = weak_fourth}));
+  const Result r = analyse(data, quick());
+  // Folded to 4, every item has six prompts per phase; Wilson over 72 would ignore the items.
+  const record::Group& phase = r.folded->phases[0];
+  EXPECT_EQ(phase.n, 72);
+  EXPECT_TRUE(phase.low && phase.high);
+  double best = 0;
+  for (const record::Group& g : r.folded->phases) best = std::max(best, g.worst_share.value());
+  EXPECT_GT(best, 0.95) << "one phase is clearly the worst";
+}
+
+TEST(Analysis, RefusesWhatItCannotRead) {
+  Dataset neither;
+  neither.modulus = 4;
+  EXPECT_THROW(analyse(neither, quick()), base::Error);
+  Dataset data = data_from(simulate({.items = 2}));
+  AnalysisOptions options = quick();
+  options.stride = 1;
+  EXPECT_THROW(analyse(data, options), base::Error);
+}
+
+}  // namespace
+}  // namespace kvphase::audit
