@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 struct Simulation {
   std::int64_t items = 30;
   std::int64_t modulus = 24;
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 2;
   // Chance of a right answer at a position.
   std::function<double(std::int64_t)> chance = [](std::int64_t) { return 0.8; };
 };
@@ -99,7 +99,7 @@ TEST(Analysis, SaysThereIsNoneWhenNothingRepeats) {
 }
 
 TEST(Analysis, AgreesWithCountsOfTheSameData) {
-  const Dataset rows = data_from(simulate({.items = 100, .chance = weak_fourth}));
+  const Dataset rows = data_from(simulate({.items = 50, .chance = weak_fourth}));
   Dataset counts;
   counts.modulus = 24;
   counts.counts = record::CountsTable{.modulus = 24,
@@ -236,7 +236,7 @@ TEST(Analysis, SaysWhenAResidueHasNoPrompt) {
 }
 
 TEST(Analysis, TakesRowsWithoutItemsAsUnpaired) {
-  Dataset data = data_from(simulate({.items = 60, .chance = weak_fourth}));
+  Dataset data = data_from(simulate({.items = 25, .chance = weak_fourth}));
   for (std::size_t i = 0; i < data.rows->size(); ++i)
     data.rows->item[i] = static_cast<std::int32_t>(i);
   data.rows->items = static_cast<std::int64_t>(data.rows->size());

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <csignal>
 #include <exception>
-#include <map>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -99,6 +99,13 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
                      base::nearest_name(word, names));
 }
 
+std::optional<ColorChoice> color_choice(std::string_view text) {
+  if (text == "auto") return ColorChoice::kAuto;
+  if (text == "always") return ColorChoice::kAlways;
+  if (text == "never") return ColorChoice::kNever;
+  return std::nullopt;
+}
+
 int run(int count, char** words) {
   CLI::App app{"Finds the phases at which a language model with chunked KV compression is weak."};
   app.name("kvphase");
@@ -108,13 +115,9 @@ int run(int count, char** words) {
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   app.fallthrough();
-  ColorChoice color = ColorChoice::kAuto;
+  std::string color = "auto";
   bool quiet = false;
-  const std::map<std::string, ColorChoice> choices = {{"auto", ColorChoice::kAuto},
-                                                      {"always", ColorChoice::kAlways},
-                                                      {"never", ColorChoice::kNever}};
   app.add_option("--color", color, "auto | always | never; NO_COLOR in the environment is heeded")
-      ->transform(CLI::CheckedTransformer(choices).description(""))
       ->type_name("WHEN");
   app.add_flag("-q,--quiet", quiet, "No progress on stderr");
   std::vector<std::pair<CLI::App*, Action>> actions;
@@ -128,12 +131,16 @@ int run(int count, char** words) {
   } catch (const CLI::Success& request) {  // --help, --version
     return app.exit(request);
   } catch (const CLI::ParseError& error) {
-    Console(color, quiet).error(explain(app, error));
+    Console(ColorChoice::kAuto, quiet).error(explain(app, error));
     return kUsage;
   }
-  const Console console(color, quiet);
+  const std::optional<ColorChoice> choice = color_choice(color);
+  const Console console(choice.value_or(ColorChoice::kAuto), quiet);
   const auto report = [&](const char* what) { console.error(one_line(what)); };
   try {
+    if (!choice) {
+      throw base::usage_error("kvphase", "expected --color auto, always or never, got '{}'", color);
+    }
     const auto chosen = std::find_if(actions.begin(), actions.end(),
                                      [](const auto& a) { return a.first->parsed(); });
     const ExitCode code = chosen->second({console, quoted_command_line(count, words)});

@@ -1,0 +1,187 @@
+// The program as a user runs it: exit codes, streams, and what analyze finds in published counts.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "record/result.h"
+#include "stats/published_counts.h"
+
+namespace kvphase {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int code = 0;
+  std::string out;
+  std::string err;
+  double seconds = 0;
+
+  std::size_t error_lines() const {
+    return static_cast<std::size_t>(std::count(err.begin(), err.end(), '\n'));
+  }
+};
+
+class Program : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "kvphase-cli-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // Runs `kvphase ARGUMENTS` by the shell, in the test's own folder.
+  Outcome run(const std::string& arguments, const std::string& out = ".out") const {
+    const std::string command = fmt::format("cd '{}' && '{}' {} >{} 2>.err", folder_.string(),
+                                            KVPHASE_PROGRAM, arguments, out);
+    const auto start = std::chrono::steady_clock::now();
+    const int status = std::system(command.c_str());
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+            .out = out == ".out" ? base::read_file(folder_ / out) : "",
+            .err = base::read_file(folder_ / ".err"),
+            .seconds = spent.count()};
+  }
+  void write(const std::string& name, const std::string& text) const {
+    base::write_file_atomically(folder_ / name, text);
+  }
+
+  fs::path folder_;
+};
+
+// The published counts with one modulus as a file of several models.
+std::string models_file(std::int64_t modulus, std::vector<stats::PublishedRun>& runs) {
+  base::Json models = base::Json::array();
+  for (stats::PublishedRun& run : stats::published_runs()) {
+    if (run.counts.modulus() != modulus) continue;
+    models.push_back({{"name", run.name},
+                      {"padding", run.padding},
+                      {"n", run.counts.n},
+                      {"correct", run.counts.correct}});
+    runs.push_back(run);
+  }
+  return base::Json{{"modulus", modulus}, {"models", models}}.dump();
+}
+
+TEST_F(Program, NamesThePeriodOfEveryPublishedRunFromItsCountsAlone) {
+  for (const std::int64_t modulus : {8, 24}) {
+    std::vector<stats::PublishedRun> runs;
+    write("models.json", models_file(modulus, runs));
+    const Outcome outcome = run("analyze models.json --json --quiet --permutations 2000");
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const base::Json results = base::Json::parse(outcome.out);
+    ASSERT_EQ(results.size(), runs.size());
+    ASSERT_GE(runs.size(), 5U);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const record::Result result = record::result_from_json(results.at(i), "test");
+      const std::int64_t found = result.period.value.value_or(0);
+      EXPECT_EQ(found, runs[i].stride) << runs[i].name << ": " << result.verdict.sentence;
+      fmt::print("{} ({}): stride {}, period found {} (p = {:.4f})\n", runs[i].name,
+                 runs[i].padding, runs[i].stride, found, result.period.p_value.value_or(-1));
+    }
+  }
+}
+
+TEST_F(Program, WritesAReportAndRefusesToOverwriteIt) {
+  write("c.csv",
+        "residue,correct,n\n0,90,100\n1,88,100\n2,91,100\n3,30,100\n4,92,100\n5,87,100\n6,90,"
+        "100\n7,33,100\n");
+  const Outcome first = run("analyze c.csv --stride 4 --window 4 --out report");
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.out, StartsWith("Period 4 (p"));
+  for (const char* file : {"result.json", "residues.csv"}) {
+    EXPECT_TRUE(fs::exists(folder_ / "report" / file)) << file;
+  }
+  const base::Json json = base::Json::parse(base::read_file(folder_ / "report" / "result.json"));
+  EXPECT_EQ(json.at("period").at("value"), 4);
+  EXPECT_EQ(json.at("folded").at("phases").at(3).at("boundary"), true);
+  EXPECT_EQ(json.at("residues").size(), 8U);
+  const Outcome second = run("analyze c.csv --out report");
+  EXPECT_EQ(second.code, 2);
+  EXPECT_THAT(second.err, HasSubstr("exists"));
+  EXPECT_THAT(second.out, IsEmpty());
+}
+
+TEST_F(Program, GivesTheSameBytesForTheSameSeed) {
+  write("c.csv", "residue,correct,n\n0,9,10\n1,3,10\n2,9,10\n3,4,10\n");
+  const auto result = [&](const std::string& options) {
+    base::Json json = base::Json::parse(run("analyze c.csv --json -q " + options).out);
+    json.erase("context");  // when and by which command
+    return json.dump();
+  };
+  EXPECT_EQ(result("--seed 5"), result("--seed 5"));
+  EXPECT_NE(result("--seed 5"), result("--seed 6"));
+}
+
+TEST_F(Program, SaysBadInputInOneLineWithCodeTwo) {
+  write("bad.csv", "residue,correct,n\n0,5,10\n1,11,10\n");
+  write("nan.csv", "residue,score\n0,1\n1,nan\n");
+  write("empty.csv", "");
+  write("text.json", "{\"hello\": [1, 2]}");
+  struct Case {
+    const char* arguments;
+    const char* expected;
+  };
+  for (const Case& c : std::vector<Case>{{"analyze bad.csv", "bad.csv:3"},
+                                         {"analyze nan.csv", "nan.csv:3"},
+                                         {"analyze empty.csv", "empty"},
+                                         {"analyze text.json", "text.json"},
+                                         {"analyze absent.csv", "absent.csv"},
+                                         {"analyze .", "journal.jsonl"},
+                                         {"analyze bad.csv --modulus 1", "--modulus"},
+                                         {"analyze bad.csv --sede 3", "did you mean '--seed'?"},
+                                         {"analyse bad.csv", "did you mean 'analyze'?"},
+                                         {"analyze", "file is required"},
+                                         {"--color blue analyze bad.csv", "always"},
+                                         {"", "--help"}}) {
+    const Outcome outcome = run(c.arguments);
+    EXPECT_EQ(outcome.code, 2) << c.arguments;
+    EXPECT_THAT(outcome.err, HasSubstr(c.expected)) << c.arguments;
+    EXPECT_EQ(outcome.error_lines(), 1U) << c.arguments << ":\n" << outcome.err;
+    EXPECT_THAT(outcome.out, IsEmpty()) << c.arguments;
+  }
+}
+
+TEST_F(Program, KeepsStdoutForTheResult) {
+  write("c.csv", "residue,correct,n\n0,9,10\n1,3,10\n2,9,10\n3,4,10\n");
+  const Outcome loud = run("analyze c.csv --json");
+  EXPECT_TRUE(base::Json::accept(loud.out)) << loud.out;
+  EXPECT_THAT(loud.err, HasSubstr("counts CSV"));
+  EXPECT_THAT(run("analyze c.csv --json --quiet").err, IsEmpty());
+  EXPECT_THAT(run("analyze c.csv").out, ::testing::Not(HasSubstr("\x1b["))) << "not a terminal";
+  EXPECT_THAT(run("analyze c.csv --color always").out, HasSubstr("\x1b["));
+  EXPECT_EQ(run("analyze c.csv", "/dev/full").code, 4);
+}
+
+TEST_F(Program, ExitsInconclusiveWhenTheDataCannotTell) {
+  write("two.csv", "residue,correct,n\n0,1,2\n1,2,2\n");
+  const Outcome outcome = run("analyze two.csv");
+  EXPECT_EQ(outcome.code, 3) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("Inconclusive"));
+}
+
+TEST_F(Program, StartsInUnderFiftyMilliseconds) {
+  double best = 1;
+  for (int i = 0; i < 5; ++i) {
+    const Outcome outcome = run(i % 2 == 0 ? "--help" : "--version");
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_THAT(outcome.out, HasSubstr("kvphase"));
+    best = std::min(best, outcome.seconds);
+  }
+  fmt::print("best of five, shell included: {:.1f} ms\n", 1000 * best);
+  EXPECT_LT(best, 0.05);
+}
+
+}  // namespace
+}  // namespace kvphase
