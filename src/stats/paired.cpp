@@ -1,0 +1,292 @@
+#include "stats/paired.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/math/distributions/binomial.hpp>
+#include <boost/math/distributions/chi_squared.hpp>
+#include <boost/math/distributions/students_t.hpp>
+#include <boost/math/special_functions/beta.hpp>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "stats/interval.h"
+#include "stats/sampling.h"
+
+namespace kvphase::stats {
+namespace {
+
+double t_quantile(double level, double df) {
+  return boost::math::quantile(boost::math::students_t_distribution<>(df), (1 + level) / 2);
+}
+
+void check_discordant(std::int64_t b, std::int64_t c, std::int64_t n) {
+  if (b < 0 || c < 0 || b + c > n) {
+    throw base::usage_error("stats.paired",
+                            "expected discordant counts >= 0 that add up to at most n, got {} and "
+                            "{} of n {}",
+                            b, c, n);
+  }
+}
+
+Estimate difference(double b, double c, double n, double level) {
+  const double d = (b - c) / n;
+  const double se = std::sqrt(std::max(0.0, b + c - (b - c) * (b - c) / n)) / n;
+  const double z = normal_quantile((1 + level) / 2);
+  return {.value = d,
+          .low = std::max(-1.0, d - z * se),
+          .high = std::min(1.0, d + z * se),
+          .level = level};
+}
+
+}  // namespace
+
+PhaseMatrix phase_matrix(const ScoreTable& table, std::int64_t phases) {
+  if (phases < 1) throw base::usage_error("stats", "expected at least 1 phase, got {}", phases);
+  PhaseMatrix matrix{.phases = static_cast<std::size_t>(phases)};
+  std::vector<double> sum(matrix.phases);
+  std::vector<double> n(matrix.phases);
+  for (std::size_t i = 0; i < table.items(); ++i) {
+    std::ranges::fill(sum, 0.0);
+    std::ranges::fill(n, 0.0);
+    const auto positions = table.positions_of(i);
+    const auto scores = table.scores_of(i);
+    for (std::size_t j = 0; j < scores.size(); ++j) {
+      const auto g = static_cast<std::size_t>(positions[j] % phases);
+      sum[g] += scores[j];
+      n[g] += 1;
+    }
+    if (std::ranges::any_of(n, [](double x) { return x == 0; })) {
+      ++matrix.dropped;
+      continue;
+    }
+    for (std::size_t g = 0; g < matrix.phases; ++g) matrix.cell.push_back(sum[g] / n[g]);
+  }
+  return matrix;
+}
+
+ClusteredMean clustered_mean(const ScoreTable& table, double level) {
+  ClusteredMean result{.estimate = {.n = static_cast<std::int64_t>(table.cells()),
+                                    .level = level,
+                                    .method = "clustered standard error, Student's t over items"},
+                       .items = static_cast<std::int64_t>(table.items())};
+  if (table.cells() == 0) {
+    result.estimate.reason = "no observations";
+    return result;
+  }
+  const double n = static_cast<double>(table.cells());
+  const double mean = std::accumulate(table.score.begin(), table.score.end(), 0.0) / n;
+  result.estimate.value = mean;
+  if (table.items() < 2) {
+    result.estimate.reason = "one item: no variance between items";
+    return result;
+  }
+  double squares = 0;
+  for (std::size_t i = 0; i < table.items(); ++i) {
+    double sum = 0;
+    for (const double s : table.scores_of(i)) sum += s - mean;
+    squares += sum * sum;
+  }
+  const double c = static_cast<double>(table.items());
+  const double se = std::sqrt(c / (c - 1) * squares) / n;
+  result.standard_error = se;
+  const double half = t_quantile(level, c - 1) * se;
+  result.estimate.low = mean - half;
+  result.estimate.high = mean + half;
+  return result;
+}
+
+double paired_standard_error(double se_a, double se_b, double correlation) {
+  return std::sqrt(std::max(0.0, se_a * se_a + se_b * se_b - 2 * correlation * se_a * se_b));
+}
+
+Estimate phase_difference(const ScoreTable& table, std::int64_t phases, std::int64_t a,
+                          std::int64_t b, double level) {
+  if (a < 0 || b < 0 || a >= phases || b >= phases) {
+    throw base::usage_error("stats", "expected phases 0..{}, got {} and {}", phases - 1, a, b);
+  }
+  Estimate result{.level = level, .method = "mean paired difference, Student's t over items"};
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < table.items(); ++i) {
+    const auto positions = table.positions_of(i);
+    const auto scores = table.scores_of(i);
+    double sum[2] = {};
+    double n[2] = {};
+    for (std::size_t j = 0; j < scores.size(); ++j) {
+      const std::int64_t g = positions[j] % phases;
+      for (int k = 0; k < 2; ++k) {
+        if (g != (k == 0 ? a : b)) continue;
+        sum[k] += scores[j];
+        n[k] += 1;
+      }
+    }
+    if (n[0] > 0 && n[1] > 0) differences.push_back(sum[0] / n[0] - sum[1] / n[1]);
+  }
+  result.n = static_cast<std::int64_t>(differences.size());
+  if (differences.empty()) {
+    result.reason = "no item has both phases";
+    return result;
+  }
+  const double n = static_cast<double>(differences.size());
+  const double mean = std::accumulate(differences.begin(), differences.end(), 0.0) / n;
+  result.value = mean;
+  if (differences.size() < 2) {
+    result.reason = "one item: no variance between items";
+    return result;
+  }
+  double squares = 0;
+  for (const double d : differences) squares += (d - mean) * (d - mean);
+  const double half = t_quantile(level, n - 1) * std::sqrt(squares / (n - 1) / n);
+  result.low = mean - half;
+  result.high = mean + half;
+  return result;
+}
+
+Estimate wald_paired_difference(std::int64_t n12, std::int64_t n21, std::int64_t n, double level) {
+  check_discordant(n12, n21, n);
+  if (n == 0) return {.level = level, .method = "Wald, paired", .reason = "no pairs"};
+  Estimate e =
+      difference(static_cast<double>(n12), static_cast<double>(n21), static_cast<double>(n), level);
+  e.n = n;
+  e.method = "Wald, paired";
+  return e;
+}
+
+Estimate bonett_price_difference(std::int64_t n12, std::int64_t n21, std::int64_t n, double level) {
+  check_discordant(n12, n21, n);
+  if (n == 0) return {.level = level, .method = "Bonett-Price, paired", .reason = "no pairs"};
+  Estimate e = difference(static_cast<double>(n12) + 1, static_cast<double>(n21) + 1,
+                          static_cast<double>(n) + 2, level);
+  e.value = static_cast<double>(n12 - n21) / static_cast<double>(n);
+  e.n = n;
+  e.method = "Bonett-Price, paired";
+  return e;
+}
+
+CochranResult cochran_q(const PhaseMatrix& matrix, std::int64_t permutations, std::uint64_t seed) {
+  if (permutations < 1) {
+    throw base::usage_error("stats.cochran", "expected at least 1 permutation, got {}",
+                            permutations);
+  }
+  CochranResult result{.items = static_cast<std::int64_t>(matrix.items()),
+                       .dropped = matrix.dropped};
+  result.method = fmt::format("Cochran's Q over {} phases, {} permutations inside items",
+                              matrix.phases, permutations);
+  if (matrix.items() == 0) {
+    result.reason = "no item with all phases";
+    return result;
+  }
+  if (matrix.phases < 2) {
+    result.reason = "one phase: nothing to compare";
+    return result;
+  }
+  const std::size_t p = matrix.phases;
+  std::vector<double> cells;  // centred rows that carry information
+  double within = 0;
+  for (std::size_t i = 0; i < matrix.items(); ++i) {
+    const auto row = matrix.row(i);
+    if (std::ranges::all_of(row, [&](double x) { return x == row[0]; })) continue;
+    const double mean = std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(p);
+    for (const double x : row) {
+      cells.push_back(x - mean);
+      within += (x - mean) * (x - mean);
+    }
+    ++result.informative;
+  }
+  if (cells.empty()) {
+    result.p_chi_squared = 1;
+    result.p_permutation = 1;
+    result.reason = "no discordant item";
+    return result;
+  }
+  std::vector<double> total(p);
+  const auto between = [&] {
+    std::ranges::fill(total, 0.0);
+    for (std::size_t c = 0; c < cells.size(); ++c) total[c % p] += cells[c];
+    double sum = 0;
+    for (const double t : total) sum += t * t;
+    return sum;
+  };
+  const double observed = between();
+  const double df = static_cast<double>(p) - 1;
+  result.q = df * observed / within;
+  result.p_chi_squared = boost::math::cdf(
+      boost::math::complement(boost::math::chi_squared_distribution<>(df), *result.q));
+  base::Random random(base::derive_seed(seed, "stats.cochran_q"));
+  std::int64_t as_large = 0;
+  for (std::int64_t b = 0; b < permutations; ++b) {
+    for (std::size_t i = 0; i < cells.size(); i += p) {
+      fast_shuffle(std::span(cells).subspan(i, p), random);
+    }
+    as_large += between() >= observed * (1 - 1e-9) ? 1 : 0;
+  }
+  result.p_permutation =
+      (1 + static_cast<double>(as_large)) / (1 + static_cast<double>(permutations));
+  return result;
+}
+
+double mcnemar_mid_p(std::int64_t b, std::int64_t c) {
+  check_discordant(b, c, b + c);
+  if (b + c == 0) return 1;
+  const boost::math::binomial_distribution<> coin(static_cast<double>(b + c), 0.5);
+  const double least = static_cast<double>(std::min(b, c));
+  const double mass = boost::math::pdf(coin, least);
+  if (b == c) return 1 - mass / 2;
+  return 2 * boost::math::cdf(coin, least) - mass;
+}
+
+double mcnemar_e_value(std::int64_t b, std::int64_t c) {
+  check_discordant(b, c, b + c);
+  const double x = static_cast<double>(b) + 0.5;
+  const double y = static_cast<double>(c) + 0.5;
+  const double log_beta = std::lgamma(x) + std::lgamma(y) - std::lgamma(x + y);
+  const double log_prior = 2 * std::lgamma(0.5) - std::lgamma(1.0);
+  return std::exp(log_beta - log_prior + static_cast<double>(b + c) * std::log(2.0));
+}
+
+std::vector<double> holm(std::span<const double> p) {
+  std::vector<std::size_t> order(p.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return p[i]; });
+  std::vector<double> adjusted(p.size());
+  double largest = 0;
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    const double factor = static_cast<double>(p.size() - k);
+    largest = std::max(largest, std::min(1.0, factor * p[order[k]]));
+    adjusted[order[k]] = largest;
+  }
+  return adjusted;
+}
+
+std::vector<PairTest> compare_pairs(const PhaseMatrix& matrix) {
+  for (const double x : matrix.cell) {
+    if (x != 0 && x != 1) {
+      throw base::usage_error("stats.paired",
+                              "expected one right/wrong score per item and phase, got {}; give "
+                              "one offset per phase, or use phase differences",
+                              x);
+    }
+  }
+  std::vector<PairTest> tests;
+  for (std::size_t a = 0; a < matrix.phases; ++a) {
+    for (std::size_t b = a + 1; b < matrix.phases; ++b) {
+      PairTest test{.a = static_cast<std::int64_t>(a), .b = static_cast<std::int64_t>(b)};
+      for (std::size_t i = 0; i < matrix.items(); ++i) {
+        const auto row = matrix.row(i);
+        test.only_a += row[a] > row[b] ? 1 : 0;
+        test.only_b += row[b] > row[a] ? 1 : 0;
+      }
+      test.p = mcnemar_mid_p(test.only_a, test.only_b);
+      tests.push_back(test);
+    }
+  }
+  std::vector<double> p;
+  for (const auto& test : tests) p.push_back(test.p);
+  const auto adjusted = holm(p);
+  for (std::size_t k = 0; k < tests.size(); ++k) tests[k].p_holm = adjusted[k];
+  return tests;
+}
+
+}  // namespace kvphase::stats
