@@ -10,6 +10,30 @@ namespace kvphase::stats {
 double logit(double p) { return std::log(p / (1 - p)); }
 double inverse_logit(double x) { return 1 / (1 + std::exp(-x)); }
 
+double average_item_chance(double share, double item_sd) {
+  if (item_sd == 0) return share;
+  const auto mean_share = [&](double intercept) {
+    // Sum over a fine grid of the normal density: far more exact than a simulation needs.
+    double sum = 0;
+    double weight = 0;
+    for (int k = -240; k <= 240; ++k) {
+      const double u = k / 40.0;
+      const double density = std::exp(-u * u / 2);
+      sum += density * inverse_logit(intercept + item_sd * u);
+      weight += density;
+    }
+    return sum / weight;
+  };
+  const double reach = 10 * (1 + item_sd) + std::abs(logit(share)) * (1 + item_sd);
+  double low = -reach;
+  double high = reach;
+  for (int step = 0; step < 60; ++step) {
+    const double middle = (low + high) / 2;
+    (mean_share(middle) < share ? low : high) = middle;
+  }
+  return inverse_logit((low + high) / 2);
+}
+
 ScoreTable simulate(const SimulatedAudit& audit, base::Random& random) {
   assert(audit.items >= 0 && audit.offsets >= 1);
   const auto below = [&](std::int64_t bound) {

@@ -33,6 +33,10 @@ struct SimulatedAudit {
 
 ScoreTable simulate(const SimulatedAudit& audit, base::Random& random);
 
+// Chance of an average item at which items with normal intercepts of item_sd logits have the mean
+// chance `share`: the inverse of averaging the logistic curve over items. 0 < share < 1.
+double average_item_chance(double share, double item_sd);
+
 double logit(double p);
 double inverse_logit(double x);
 
