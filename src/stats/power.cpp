@@ -130,6 +130,8 @@ PowerEstimate cochran_power(std::span<const double> phase_chance, std::int64_t i
     throw base::usage_error("plan", "expected at least 2 phases, 1 item and 1 run, got {}, {}, {}",
                             phase_chance.size(), items, runs);
   }
+  std::vector<double> intercept;
+  for (const double p : phase_chance) intercept.push_back(logit(average_item_chance(p, item_sd)));
   std::int64_t rejected = 0;
   for (std::int64_t run = 0; run < runs; ++run) {
     base::Random random(
