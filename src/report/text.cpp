@@ -34,7 +34,8 @@ std::string difference_text(std::optional<double> value, Unit unit) {
 
 std::string interval_text(std::optional<double> low, std::optional<double> high, Unit unit) {
   if (!low || !high) return "";
-  return value_text(low, unit) + " to " + value_text(high, unit);
+  const bool share = unit == Unit::kShare;
+  return fixed(share ? 100 * *low : *low, share ? 1 : 3) + " to " + value_text(high, unit);
 }
 
 std::string difference_interval_text(std::optional<double> low, std::optional<double> high,

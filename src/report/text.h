@@ -21,7 +21,7 @@ inline constexpr std::string_view kUndefined = "undefined";
 std::string value_text(std::optional<double> value, Unit unit);
 // 0.797 -> "79.7 points" or "0.797 nats"; empty -> "undefined".
 std::string difference_text(std::optional<double> value, Unit unit);
-// "76.5% to 85.3%"; empty when either end is undefined.
+// "76.5 to 85.3%"; empty when either end is undefined.
 std::string interval_text(std::optional<double> low, std::optional<double> high, Unit unit);
 std::string difference_interval_text(std::optional<double> low, std::optional<double> high,
                                      Unit unit);
@@ -49,7 +49,7 @@ std::optional<std::int64_t> phase_of(const record::Result& result, std::int64_t 
 // terminal's cursor nor break a line.
 std::string printable(std::string_view text);
 
-// {"80.3%", " [78.0% to 82.4%]"} joined, or "undefined: reason".
+// {"80.3%", " [78.0 to 82.4%]"} joined, or "undefined: reason".
 std::string estimate_text(const record::Estimate& estimate, Unit unit);
 
 }  // namespace kvphase::report

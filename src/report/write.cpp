@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "report/csv.h"
+#include "report/html.h"
 #include "report/terminal.h"
 
 namespace kvphase::report {
@@ -15,7 +16,6 @@ std::string result_json(const record::Result& result) {
 
 void write_report(const std::filesystem::path& folder, const record::Result& result,
                   const std::optional<record::Result>& control) {
-  (void)control;
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
   if (failure) {
@@ -23,6 +23,7 @@ void write_report(const std::filesystem::path& folder, const record::Result& res
                                   folder.string(), failure.message());
   }
   base::write_file_atomically(folder / "report.txt", terminal_report(result));
+  base::write_file_atomically(folder / "report.html", html_report(result, control));
   base::write_file_atomically(folder / "residues.csv", residues_csv(result));
   base::write_file_atomically(folder / "result.json", result_json(result));
 }

@@ -1,4 +1,4 @@
-// The files of one audited model: result.json, residues.csv and report.txt.
+// The files of one audited model: result.json, residues.csv, report.html and report.txt.
 #pragma once
 
 #include <filesystem>
@@ -10,8 +10,8 @@
 namespace kvphase::report {
 
 // Writes into `folder` (created when absent), each file atomically and result.json last, so that
-// its presence means the report is complete. `control`, when given, is drawn beside the result.
-// Throws an environment error when the folder cannot be written.
+// its presence means the report is complete. `control`, when given, is drawn beside the result in
+// report.html. Throws an environment error when the folder cannot be written.
 void write_report(const std::filesystem::path& folder, const record::Result& result,
                   const std::optional<record::Result>& control = std::nullopt);
 

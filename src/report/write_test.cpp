@@ -32,7 +32,8 @@ TEST_F(Write, LeavesExactlyThePromisedFilesAndTheRecordReadsBack) {
   for (const auto& entry : fs::directory_iterator(folder_ / "model")) {
     names.insert(entry.path().filename().string());
   }
-  EXPECT_EQ(names, (std::set<std::string>{"residues.csv", "report.txt", "result.json"}));
+  EXPECT_EQ(names,
+            (std::set<std::string>{"report.html", "report.txt", "residues.csv", "result.json"}));
   const std::string text = base::read_file(folder_ / "model" / "result.json");
   const base::Json json = base::parse_json(text, "result.json");
   EXPECT_EQ(record::to_json(record::result_from_json(json, "result.json")),

@@ -1,0 +1,164 @@
+// Opens reports in a real headless browser and checks what a reader would see.
+// Usage: check_report.mjs BROWSER FOLDER, where FOLDER was written by write_example.
+// Exit code 0: all checks passed; 1: some failed, each is printed; 2: the browser is missing.
+import {accessSync, constants, readFileSync} from "node:fs";
+import {join, resolve} from "node:path";
+import {pathToFileURL} from "node:url";
+import {Browser, until} from "./browser.mjs";
+
+const [executable, folder] = process.argv.slice(2);
+try {
+  accessSync(executable, constants.X_OK);
+} catch {
+  console.error(`expected Chromium, got '${executable}'; run ./setup, which installs it`);
+  process.exit(2);
+}
+
+let failures = 0;
+let checks = 0;
+function check(where, what, actual, expected) {
+  ++checks;
+  const [a, e] = [JSON.stringify(actual), JSON.stringify(expected)];
+  if (a === e) return;
+  ++failures;
+  console.log(`${where}: expected ${what} ${e}, got ${a}`);
+}
+
+// What each figure must hold, counted from the record, not from the page.
+function expected_marks(result, control) {
+  const present = (groups) => groups.filter((g) => g.accuracy !== null);
+  const whiskers = (groups) => groups.filter((g) => g.low !== null && g.high !== null);
+  const figures = {};
+  if (present(result.residues).length > 0) {
+    const groups = [...result.residues, ...(control?.residues ?? [])];
+    figures.curve = {points: present(groups).length, rules: whiskers(groups).length, bars: 0};
+  }
+  if (result.folded) {
+    const groups = [...result.folded.phases, ...(control?.folded?.phases ?? [])];
+    figures.phases = {points: 0, rules: whiskers(groups).length + 1, bars: present(groups).length};
+  }
+  if (result.period.candidates.length > 0) {
+    const count = result.period.candidates.length + (control?.period.candidates.length ?? 0);
+    figures.periodogram = {points: count, rules: count + 1, bars: 0};
+  }
+  for (const score of result.scores) {
+    const count = score.residue_means.filter((mean) => mean !== null).length;
+    figures["score-" + score.name] = {points: count, rules: 0, bars: 0};
+  }
+  return figures;
+}
+
+// Runs in the page. Colours are read as the browser computed them.
+const observe = `(() => {
+  const rgb = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+  const luminance = (text) => {
+    const [r, g, b] = rgb(text).map((v) => v / 255)
+        .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const paper = luminance(getComputedStyle(document.body).backgroundColor);
+  const contrast = (text) => {
+    const other = luminance(text);
+    return (Math.max(paper, other) + 0.05) / (Math.min(paper, other) + 0.05);
+  };
+  const figures = {};
+  let weakest_mark = 99, weakest_text = 99, widest = 0;
+  for (const figure of document.querySelectorAll("figure")) {
+    const count = (kind) => [...figure.querySelectorAll("svg .role-mark." + kind)]
+        .reduce((sum, g) => sum + g.children.length, 0);
+    figures[figure.id] = {points: count("mark-symbol"), rules: count("mark-rule"), bars: count("mark-rect")};
+    for (const mark of figure.querySelectorAll(".role-mark.mark-symbol path, .role-mark.mark-rect path")) {
+      weakest_mark = Math.min(weakest_mark, contrast(getComputedStyle(mark).fill));
+    }
+    for (const text of figure.querySelectorAll("svg text")) {
+      weakest_text = Math.min(weakest_text, contrast(getComputedStyle(text).fill));
+    }
+    const svg = figure.querySelector("svg");
+    if (svg) widest = Math.max(widest, svg.getBoundingClientRect().right);
+  }
+  for (const element of document.querySelectorAll("h1, h2, p, dd, dt, figcaption, summary, td, th, li, small")) {
+    weakest_text = Math.min(weakest_text, contrast(getComputedStyle(element).color));
+  }
+  return {
+    figures, weakest_mark, weakest_text, paper, widest,
+    columns: document.documentElement.scrollWidth,
+    unlabelled: [...document.querySelectorAll(".chart")]
+        .filter((chart) => !(chart.getAttribute("aria-label") ?? "").includes(":")).length,
+    tables: [...document.querySelectorAll("figure details table")].length,
+    scripts: document.scripts.length,
+    errors: document.documentElement.dataset.errors ?? "",
+    heading: document.querySelector("h1").textContent,
+  };
+})()`;
+
+const views = [
+  {name: "desktop light", width: 1200, scheme: "light"},
+  {name: "desktop dark", width: 1200, scheme: "dark"},
+  {name: "phone light", width: 390, scheme: "light", phone: true},
+  {name: "phone dark", width: 390, scheme: "dark", phone: true},
+  {name: "paper", width: 700, scheme: "print"},
+];
+
+async function check_report(browser, name, control) {
+  const record = (which) => JSON.parse(readFileSync(join(folder, which, "result.json"), "utf8"));
+  const result = record(name);
+  const marks = expected_marks(result, control ? record(control) : null);
+  const count = Object.keys(marks).length;
+  const url = pathToFileURL(resolve(folder, name, "report.html")).href;
+  for (const view of views) {
+    const where = `${name}, ${view.name}`;
+    const page = await browser.open(url, view);
+    const all = `${count}/${count}`;
+    const drawn = () => page.evaluate("document.documentElement.dataset.charts ?? '0/0'");
+    await until(async () => await drawn() === all, 15000);
+    check(where, "charts drawn", await drawn(), all);
+    const seen = await page.evaluate(observe);
+    for (const [figure, expected] of Object.entries(marks)) {
+      check(`${where}, ${figure}`, "marks", seen.figures[figure], expected);
+    }
+    check(where, "number of figures", Object.keys(seen.figures).length, count);
+    check(where, "errors on the page", seen.errors, "");
+    check(where, "heading", seen.heading, result.verdict.sentence || "Inconclusive");
+    check(where, "figures without words", seen.unlabelled, 0);
+    check(where, "tables beside the figures", seen.tables, count);
+    check(where, "scripts", seen.scripts, count > 0 ? count + 3 : 0);
+    check(where, `a page no wider than the screen (is ${seen.columns})`, seen.columns <= view.width, true);
+    check(where, "figures inside the screen", seen.widest <= view.width, true);
+    check(where, "a dark page", seen.paper < 0.5, view.scheme === "dark");
+    // Web Content Accessibility Guidelines: 4.5 for text, 3 for marks.
+    check(where, `text contrast of 4.5 (is ${seen.weakest_text.toFixed(2)})`, seen.weakest_text >= 4.5, true);
+    check(where, `mark contrast of 3 (is ${seen.weakest_mark.toFixed(2)})`, seen.weakest_mark >= 3, true);
+    const told = page.events.filter((e) =>
+      ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"].includes(e.method));
+    check(where, "console messages", told.map((e) => e.params), []);
+    const asked = page.events.filter((e) => e.method === "Network.requestWillBeSent")
+      .map((e) => e.params.request.url).filter((u) => u !== url && !u.startsWith("data:"));
+    check(where, "requests", asked, []);
+    if (view.scheme === "light") await check_resize(page, where, count);
+    await page.close();
+  }
+}
+
+// A window made narrow must take its charts along.
+async function check_resize(page, where, count) {
+  if (count === 0) return;
+  await page.send("Emulation.setDeviceMetricsOverride",
+                  {width: 500, height: 900, deviceScaleFactor: 1, mobile: false});
+  const narrow = "Math.max(...[...document.querySelectorAll('svg')].map((s) => s.getBoundingClientRect().right)) <= 500";
+  check(where, "charts that follow the window", await until(() => page.evaluate(narrow), 5000), true);
+}
+
+const browser = new Browser(executable);
+try {
+  await check_report(browser, "controlled", "alone");
+  await check_report(browser, "alone", null);
+  await check_report(browser, "troubled", null);
+  await check_report(browser, "empty", null);
+} catch (error) {
+  ++failures;
+  console.log(error.stack);
+} finally {
+  await browser.close();
+}
+console.log(`${checks} checks, ${failures} failed`);
+process.exit(failures === 0 ? 0 : 1);
