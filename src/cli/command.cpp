@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::array kCommands = {
     Command{"analyze", "A verdict and a report from results you already have", add_analyze},
+    Command{"serve", "A trained checkpoint behind an OpenAI-compatible API", add_serve},
 };
 
 }  // namespace

@@ -31,5 +31,6 @@ struct Command {
 std::span<const Command> commands();
 
 Action add_analyze(CLI::App& options);
+Action add_serve(CLI::App& options);
 
 }  // namespace kvphase::cli
