@@ -189,8 +189,9 @@ void Folder::add(const Row& row, const double* x, double& total) {
 FoldSums Folder::finish(double total) {
   FoldSums sums{.between = {}, .total = std::max(0.0, total)};
   for (auto& carrier : carriers_) {
-    for (std::size_t k = carrier.modulus; k < carrier.sum.size(); ++k) {
-      carrier.sum[k % carrier.modulus] += carrier.sum[k];
+    for (std::size_t k = carrier.modulus, to = 0; k < carrier.sum.size(); ++k) {
+      carrier.sum[to] += carrier.sum[k];
+      to = to + 1 == carrier.modulus ? 0 : to + 1;
     }
   }
   sums.between.reserve(candidates_.size());

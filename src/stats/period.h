@@ -29,6 +29,8 @@ struct PeriodOptions {
   std::int64_t other_permutations = 2000;  // of the second null and of every nested test
   double level = 0.05;                     // largest p that names a period; nested tests use half
   std::uint64_t seed = 1;
+  // Work out the second null even where the first does not reject; only to be reported then.
+  bool always_second = true;
 };
 
 struct PeriodCandidate {

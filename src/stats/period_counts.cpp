@@ -151,7 +151,9 @@ PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& optio
                                  .p_adjusted = first.adjusted[c]});
   }
 
-  if (folder.columns() >= kColumnsToRearrange) {
+  const double smallest = std::ranges::min(first.adjusted);
+  if (folder.columns() >= kColumnsToRearrange &&
+      (options.always_second || smallest <= options.level)) {
     result.second_null = "the residues' shares in any order";
     base::Random orders(base::derive_seed(options.seed, "stats.period.rearrange"));
     result.p_second = folder.rearranged_p(shares, options.other_permutations, orders);
@@ -164,7 +166,6 @@ PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& optio
       fmt::format("counts mod {} can only show periods that divide it and are at most {}", modulus,
                   modulus / 2);
 
-  const double smallest = std::ranges::min(first.adjusted);
   result.p_value = smallest;
   if (smallest > options.level) {
     result.reason = p_any <= options.level

@@ -15,7 +15,7 @@ namespace kvphase::stats {
 namespace {
 
 constexpr double kWorkLimit = 1e9;  // cells permuted under one null: about 5 s
-constexpr std::int64_t kFewestPermutations = 199;
+constexpr std::int64_t kFewestPermutations = 499;
 constexpr std::size_t kFewestItemsToTurn = 5;
 
 struct Shape {
@@ -197,7 +197,9 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
                                  .p_adjusted = first.adjusted[c]});
   }
   const std::int64_t others = affordable(options.other_permutations, folder.cells());
-  if (folder.items() >= kFewestItemsToTurn) {
+  const double smallest = std::ranges::min(first.adjusted);
+  if (folder.items() >= kFewestItemsToTurn &&
+      (options.always_second || smallest <= options.level)) {
     result.second_null = "every item's series turned circularly by its own random amount";
     base::Random turns(base::derive_seed(options.seed, "stats.period.turn"));
     std::vector<double> turned;
@@ -216,7 +218,6 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
 
   const auto best = static_cast<std::size_t>(std::ranges::min_element(log_p) - log_p.begin());
   result.p_value = result.candidates[best].p_adjusted;
-  const auto smallest = std::ranges::min(first.adjusted);
   if (smallest > options.level) {
     result.p_value = smallest;
     result.reason = "no candidate stands out from permutations inside items";

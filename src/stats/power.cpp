@@ -168,9 +168,11 @@ PeriodPower period_power(const SimulatedAudit& audit, std::int64_t runs, double 
   for (std::int64_t run = 0; run < runs; ++run) {
     const auto index = static_cast<std::uint64_t>(run);
     base::Random random(base::derive_seed(seed, "stats.period_power", {index}));
-    const auto found = find_period(
-        simulate(audit, random),
-        {.permutations = 199, .other_permutations = 199, .level = level, .seed = index});
+    const auto found = find_period(simulate(audit, random), {.permutations = 399,
+                                                             .other_permutations = 399,
+                                                             .level = level,
+                                                             .seed = index,
+                                                             .always_second = false});
     named += found.period.has_value() ? 1 : 0;
     right += found.period == audit.period ? 1 : 0;
   }

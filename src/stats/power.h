@@ -65,7 +65,7 @@ std::optional<std::int64_t> cochran_size(std::span<const double> phase_chance, d
                                          std::int64_t most = 6400, std::uint64_t seed = 1);
 
 // Chance that find_period names a period, and that it names the right one, for a simulated audit.
-// Fewer permutations than an analysis uses (199), so that planning takes seconds.
+// Fewer permutations than an analysis uses (399), so that planning takes seconds.
 struct PeriodPower {
   PowerEstimate named;
   PowerEstimate right;

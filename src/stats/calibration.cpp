@@ -1,0 +1,357 @@
+#include "stats/calibration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "stats/bootstrap.h"
+#include "stats/interval.h"
+#include "stats/period.h"
+#include "stats/sampling.h"
+#include "stats/simulate.h"
+
+namespace kvphase::stats {
+namespace {
+
+constexpr double kMostFalseAlarms = 0.06;  // at level 0.05
+constexpr double kFewestRightPeriods = 0.9;
+
+struct Setting {
+  std::string name;
+  SimulatedAudit audit;
+};
+
+// Audits without a period. "aligned": every item starts at position 0, which is the harder case for
+// drift; else items start anywhere below 1,000.
+std::vector<Setting> null_settings() {
+  return {
+      {"20 items", {.items = 20}},
+      {"50 items", {.items = 50}},
+      {"200 items", {.items = 200}},
+      {"20 items, aligned", {.items = 20, .start_range = 0}},
+      {"50 items, 8 offsets", {.items = 50, .offsets = 8}},
+      {"50 items, accuracy 0.05", {.items = 50, .accuracy = 0.05}},
+      {"50 items, accuracy 0.5", {.items = 50, .accuracy = 0.5}},
+      {"50 items, accuracy 0.95", {.items = 50, .accuracy = 0.95}},
+      {"20 items, accuracy 0.05", {.items = 20, .accuracy = 0.05}},
+      {"50 items, item effects of SD 3 logits", {.items = 50, .item_sd = 3}},
+      {"50 items, depth trend of 3 logits", {.items = 50, .depth_trend = 3}},
+      {"200 items, depth trend of 3 logits, aligned",
+       {.items = 200, .start_range = 0, .depth_trend = 3}},
+      {"50 items, slow drift while running (SD 1 logit, memory 0.98), aligned",
+       {.items = 50, .start_range = 0, .walk_sd = 1}},
+      {"200 items, slow wave over the offsets (0.7 logits, length 36), aligned",
+       {.items = 200, .start_range = 0, .wave = 0.7}},
+      {"50 items, autocorrelated noise (SD 1.5 logits, memory 0.7)",
+       {.items = 50, .noise_sd = 1.5}},
+      {"50 items, the same, aligned", {.items = 50, .start_range = 0, .noise_sd = 1.5}},
+      {"50 items, continuous score, autocorrelated noise (SD 2, memory 0.9), aligned",
+       {.items = 50, .start_range = 0, .noise_sd = 2, .noise_memory = 0.9, .continuous = true}},
+  };
+}
+
+struct CountSetting {
+  std::string name;
+  std::int64_t modulus = 24;
+  std::int64_t n = 0;  // independent prompts per residue
+  double accuracy = 0;
+  SimulatedAudit audit;  // used when n is 0: paired items, counted
+};
+
+std::vector<CountSetting> count_settings() {
+  return {
+      {.name = "counts mod 24, 1,000 independent prompts each, accuracy 0.2",
+       .n = 1000,
+       .accuracy = 0.2},
+      {.name = "counts mod 24, 20 independent prompts each, accuracy 0.95",
+       .n = 20,
+       .accuracy = 0.95},
+      {.name = "counts mod 8, 256 independent prompts each, accuracy 0.5",
+       .modulus = 8,
+       .n = 256,
+       .accuracy = 0.5},
+      {.name = "counts mod 24 of 200 paired items, item effects of SD 2 logits",
+       .audit = {.items = 200, .start_range = 0, .item_sd = 2}},
+      {.name = "counts mod 24 of 200 paired items, depth trend of 2 logits",
+       .audit = {.items = 200, .start_range = 0, .depth_trend = 2}},
+  };
+}
+
+struct PowerSetting {
+  std::string name;
+  SimulatedAudit audit;
+  std::optional<double> found;  // named at least this often
+  std::optional<double> right;  // and rightly
+};
+
+std::vector<PowerSetting> power_settings() {
+  std::vector<PowerSetting> settings;
+  for (const std::int64_t s : {4, 6, 8}) {
+    for (const std::int64_t range : {1000, 0}) {
+      settings.push_back({fmt::format("period {}, one phase -40 points, 20 items{}", s,
+                                      range == 0 ? ", aligned" : ""),
+                          {.items = 20, .start_range = range, .period = s, .drop = 0.4},
+                          {},
+                          kFewestRightPeriods});
+    }
+  }
+  // Found in an independent study of 40 runs each: 32, 30 and 29 of 40.
+  settings.push_back({"period 4, one phase -20 points, 20 items, aligned",
+                      {.items = 20, .start_range = 0, .period = 4, .drop = 0.2},
+                      {},
+                      {}});
+  settings.push_back({"period 6, one phase -25 points, 20 items, aligned",
+                      {.items = 20, .start_range = 0, .period = 6, .drop = 0.25},
+                      {},
+                      {}});
+  settings.push_back({"period 8, one phase -30 points, 20 items, aligned",
+                      {.items = 20, .start_range = 0, .period = 8, .drop = 0.3},
+                      {},
+                      {}});
+  settings.push_back({"period 12, one phase -40 points, 20 items",
+                      {.items = 20, .period = 12, .drop = 0.4},
+                      {},
+                      {}});
+  settings.push_back({"period 4, one phase -40 points, 20 items, depth trend of 2 logits, aligned",
+                      {.items = 20, .start_range = 0, .depth_trend = 2, .period = 4, .drop = 0.4},
+                      {},
+                      kFewestRightPeriods});
+  settings.push_back({"period 2, phases 0.950 and 0.897, 400 items, 8 offsets",
+                      {.items = 400, .offsets = 8, .period = 2, .phase_chance = {0.950, 0.897}},
+                      {},
+                      kFewestRightPeriods});
+  settings.push_back({"period 2, phases 0.950 and 0.897, 400 items, 24 offsets",
+                      {.items = 400, .period = 2, .phase_chance = {0.950, 0.897}},
+                      {},
+                      kFewestRightPeriods});
+  settings.push_back({"period 4, one phase -1 logit of a continuous score, 5 items",
+                      {.items = 5, .item_sd = 2, .period = 4, .drop = 1, .continuous = true},
+                      {},
+                      {}});
+  return settings;
+}
+
+class Study {
+ public:
+  explicit Study(const CalibrationOptions& options) : options_(options) {}
+
+  CalibrationResult run() {
+    const base::Stopwatch watch;
+    for (const auto& s : null_settings()) false_alarms(s);
+    for (const auto& s : count_settings()) count_false_alarms(s);
+    for (const std::int64_t items : {20, 50, 200}) {
+      coverage(items, {0.443, 0.697, 0.652, 0.313}, "4 phases 38 points apart", true);
+    }
+    coverage(50, {0.8, 0.8, 0.8, 0.6}, "one weak phase of 4, three alike", true);
+    coverage(50, {0.8, 0.8, 0.8, 0.8}, "4 phases alike", false);
+    for (const auto& s : power_settings()) power(s);
+    result_.options = options_;
+    result_.options.progress = nullptr;
+    result_.seconds = watch.seconds();
+    return result_;
+  }
+
+ private:
+  // A stream per setting and run: adding settings never changes the others.
+  base::Random stream(const std::string& setting, std::int64_t run) const {
+    return base::Random(base::derive_seed(options_.seed, "stats.calibration/" + setting,
+                                          {static_cast<std::uint64_t>(run)}));
+  }
+
+  PeriodOptions period_options(std::int64_t run) const {
+    return {.permutations = options_.permutations,
+            .other_permutations = options_.permutations,
+            .level = options_.level,
+            .seed = base::derive_seed(options_.seed, "stats.calibration.analysis",
+                                      {static_cast<std::uint64_t>(run)}),
+            .always_second = false};
+  }
+
+  void add(CalibrationKind kind, const std::string& setting, const std::string& question,
+           std::int64_t hits, std::int64_t runs, std::optional<double> at_most,
+           std::optional<double> at_least) {
+    CalibrationRow row{.kind = kind,
+                       .setting = setting,
+                       .question = question,
+                       .rate = clopper_pearson(hits, runs),
+                       .at_most = at_most,
+                       .at_least = at_least};
+    if (at_most || at_least) {
+      row.met =
+          (!at_most || *row.rate.value <= *at_most) && (!at_least || *row.rate.value >= *at_least);
+      result_.all_met = result_.all_met && *row.met;
+    }
+    if (options_.progress) {
+      options_.progress(fmt::format("{}: {}: {:.3f} [{:.3f}, {:.3f}] of {} runs{}", setting,
+                                    question, *row.rate.value, *row.rate.low, *row.rate.high, runs,
+                                    row.met && !*row.met ? " NOT MET" : ""));
+    }
+    result_.rows.push_back(std::move(row));
+  }
+
+  void false_alarms(const Setting& s) {
+    std::int64_t named = 0;
+    for (std::int64_t run = 0; run < options_.null_runs; ++run) {
+      base::Random random = stream(s.name, run);
+      named += find_period(simulate(s.audit, random), period_options(run)).period ? 1 : 0;
+    }
+    add(CalibrationKind::kFalseAlarm, s.name, "a period was named", named, options_.null_runs,
+        kMostFalseAlarms, {});
+  }
+
+  void count_false_alarms(const CountSetting& s) {
+    std::int64_t named = 0;
+    for (std::int64_t run = 0; run < options_.null_runs; ++run) {
+      base::Random random = stream(s.name, run);
+      ResidueCounts counts;
+      if (s.n > 0) {
+        for (std::int64_t r = 0; r < s.modulus; ++r) {
+          counts.n.push_back(s.n);
+          counts.correct.push_back(draw_binomial(s.n, s.accuracy, random));
+        }
+      } else {
+        counts = counts_of(simulate(s.audit, random), s.modulus);
+      }
+      named += find_period(counts, period_options(run)).period ? 1 : 0;
+    }
+    add(CalibrationKind::kFalseAlarm, s.name, "a period was named", named, options_.null_runs,
+        kMostFalseAlarms, {});
+  }
+
+  // Shares over all items; items have intercepts of SD 1 logit.
+  void coverage(std::int64_t items, const std::vector<double>& shares, const std::string& what,
+                bool apart) {
+    constexpr double kItemSd = 1;
+    const auto phases = static_cast<std::int64_t>(shares.size());
+    SimulatedAudit audit{.items = items, .item_sd = kItemSd, .period = phases};
+    double mean = 0;
+    for (const double share : shares) {
+      audit.phase_chance.push_back(average_item_chance(share, kItemSd));
+      mean += share / static_cast<double>(phases);
+    }
+    const double worst = std::ranges::min(shares);
+    const double gap = std::ranges::max(shares) - worst;
+    const std::string name = fmt::format("{} items, {}", items, what);
+    std::int64_t hits[3] = {};
+    for (std::int64_t run = 0; run < options_.coverage_runs; ++run) {
+      base::Random random = stream(name, run);
+      const auto b =
+          bootstrap_items(simulate(audit, random), {.modulus = phases,
+                                                    .replicates = options_.replicates,
+                                                    .seed = static_cast<std::uint64_t>(run)});
+      const auto covers = [](const Estimate& e, double truth) {
+        return *e.low <= truth && truth <= *e.high ? 1 : 0;
+      };
+      hits[0] += covers(b.mean, mean);
+      hits[1] += covers(b.worst, worst);
+      hits[2] += covers(b.gap, gap);
+    }
+    const char* labels[3] = {"95 % interval covers the mean", "95 % interval covers the worst",
+                             "95 % interval covers the gap"};
+    for (int k = 0; k < 3; ++k) {
+      add(CalibrationKind::kCoverage, name + (apart ? "" : " (the gap is 0)"), labels[k], hits[k],
+          options_.coverage_runs, {}, {});
+    }
+  }
+
+  void power(const PowerSetting& s) {
+    std::int64_t named = 0;
+    std::int64_t right = 0;
+    for (std::int64_t run = 0; run < options_.power_runs; ++run) {
+      base::Random random = stream(s.name, run);
+      const auto found = find_period(simulate(s.audit, random), period_options(run)).period;
+      named += found ? 1 : 0;
+      right += found == s.audit.period ? 1 : 0;
+    }
+    add(CalibrationKind::kPower, s.name, "a period was named", named, options_.power_runs, {},
+        s.found);
+    add(CalibrationKind::kPower, s.name, "the right period was named", right, options_.power_runs,
+        {}, s.right);
+  }
+
+  const CalibrationOptions& options_;
+  CalibrationResult result_;
+};
+
+const char* kind_name(CalibrationKind kind) {
+  switch (kind) {
+    case CalibrationKind::kFalseAlarm:
+      return "false alarms";
+    case CalibrationKind::kCoverage:
+      return "interval coverage";
+    case CalibrationKind::kPower:
+      break;
+  }
+  return "power";
+}
+
+}  // namespace
+
+CalibrationResult run_calibration(const CalibrationOptions& options) {
+  if (options.null_runs < 1 || options.coverage_runs < 1 || options.power_runs < 1 ||
+      options.permutations < 19 || options.replicates < 20) {
+    throw base::usage_error("calibrate",
+                            "expected at least 1 run, 19 permutations and 20 replicates, got {}, "
+                            "{}, {}, {} and {}",
+                            options.null_runs, options.coverage_runs, options.power_runs,
+                            options.permutations, options.replicates);
+  }
+  return Study(options).run();
+}
+
+base::Json to_json(const CalibrationResult& result) {
+  base::Json json;
+  json["schema"] = "kvphase.calibration/1";
+  json["null_runs"] = result.options.null_runs;
+  json["coverage_runs"] = result.options.coverage_runs;
+  json["power_runs"] = result.options.power_runs;
+  json["permutations"] = result.options.permutations;
+  json["replicates"] = result.options.replicates;
+  json["level"] = result.options.level;
+  json["seed"] = result.options.seed;
+  json["seconds"] = result.seconds;
+  json["all_met"] = result.all_met;
+  base::Json rows = base::Json::array();
+  for (const auto& row : result.rows) {
+    base::Json r;
+    r["kind"] = kind_name(row.kind);
+    r["setting"] = row.setting;
+    r["question"] = row.question;
+    r["runs"] = row.rate.n;
+    r["rate"] = base::number_or_null(row.rate.value);
+    r["low"] = base::number_or_null(row.rate.low);
+    r["high"] = base::number_or_null(row.rate.high);
+    r["at_most"] = base::number_or_null(row.at_most);
+    r["at_least"] = base::number_or_null(row.at_least);
+    r["met"] = row.met ? base::Json(*row.met) : base::Json(nullptr);
+    rows.push_back(std::move(r));
+  }
+  json["rows"] = std::move(rows);
+  return json;
+}
+
+std::string to_markdown(const CalibrationResult& result) {
+  std::string text;
+  for (const auto kind :
+       {CalibrationKind::kFalseAlarm, CalibrationKind::kCoverage, CalibrationKind::kPower}) {
+    text += fmt::format(
+        "\n| {} | counted | runs | share | 95 % interval | wanted |\n"
+        "|---|---|---|---|---|---|\n",
+        kind_name(kind));
+    for (const auto& row : result.rows) {
+      if (row.kind != kind) continue;
+      const std::string wanted = row.at_most    ? fmt::format("at most {:.2f}", *row.at_most)
+                                 : row.at_least ? fmt::format("at least {:.2f}", *row.at_least)
+                                                : "reported";
+      text += fmt::format("| {} | {} | {} | {:.3f} | {:.3f} to {:.3f} | {}{} |\n", row.setting,
+                          row.question, row.rate.n, *row.rate.value, *row.rate.low, *row.rate.high,
+                          wanted, row.met && !*row.met ? ": **not met**" : "");
+    }
+  }
+  return text;
+}
+
+}  // namespace kvphase::stats
