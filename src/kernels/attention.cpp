@@ -4,6 +4,9 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/dispatch.h"
+#include "kernels/fused.h"
+
 namespace kvphase::kernels {
 namespace {
 
@@ -65,6 +68,12 @@ Scores entry_scores(const Attention& a, const torch::Tensor& queries) {
 }  // namespace
 
 torch::Tensor attend(const Attention& a) {
+  const bool fused =
+      use_fused({a.queries, a.keys, a.values, a.entry_keys, a.entry_values, a.sinks});
+  return fused ? fused_attend(a) : attend_plain(a);
+}
+
+torch::Tensor attend_plain(const Attention& a) {
   const std::int64_t batch = a.queries.size(0), rows = a.queries.size(1), heads = a.queries.size(2),
                      width = a.queries.size(3), groups = a.keys.size(2);
   const torch::Tensor queries = a.queries.view({batch, rows, groups, heads / groups, width}) /

@@ -34,8 +34,10 @@ struct Attention {
   Recent recent;
 };
 
-// Scores are scaled by D^-0.5. Returns [B, Q, H, D]. Memory for scores: Q (N + M) per head with a
-// local window of N, Q (T + M) without one. Every query must see something, if only itself.
+// Scores are scaled by D^-0.5. Returns [B, Q, H, D]. Memory for scores in the plain version: Q (N +
+// M) per head with a local window of N, Q (T + M) without one; in the fused one: T + M per thread.
+// Every query must see something, if only itself.
 torch::Tensor attend(const Attention& attention);
+torch::Tensor attend_plain(const Attention& attention);
 
 }  // namespace kvphase::kernels

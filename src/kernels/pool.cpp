@@ -3,6 +3,9 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/dispatch.h"
+#include "kernels/fused.h"
+
 namespace kvphase::kernels {
 namespace {
 
@@ -56,6 +59,12 @@ torch::Tensor gate_weights(const Gate& gate, const ChunkGrid& grid, std::int64_t
 }
 
 torch::Tensor pool_chunks(const Gate& gate, const torch::Tensor& payload, const ChunkGrid& grid) {
+  if (use_fused({gate.logits, gate.bias, payload})) return fused_pool_chunks(gate, payload, grid);
+  return pool_chunks_plain(gate, payload, grid);
+}
+
+torch::Tensor pool_chunks_plain(const Gate& gate, const torch::Tensor& payload,
+                                const ChunkGrid& grid) {
   const torch::Tensor weights = gate_weights(gate, grid, payload.size(1), payload.options());
   return (weights * at_slots(payload, grid)).sum(3);
 }

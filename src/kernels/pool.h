@@ -28,5 +28,7 @@ torch::Tensor gate_weights(const Gate& gate, const ChunkGrid& grid, std::int64_t
 
 // Entries [B, M, G, D] from payload [B, T, K', G, D].
 torch::Tensor pool_chunks(const Gate& gate, const torch::Tensor& payload, const ChunkGrid& grid);
+torch::Tensor pool_chunks_plain(const Gate& gate, const torch::Tensor& payload,
+                                const ChunkGrid& grid);
 
 }  // namespace kvphase::kernels

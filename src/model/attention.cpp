@@ -94,15 +94,13 @@ torch::Tensor Attention::heads(const Weight& map, const torch::Tensor& inputs) c
 
 torch::Tensor Attention::finish_key(const torch::Tensor& keys,
                                     const kernels::RopeTable& table) const {
-  const torch::Tensor normed =
-      k_norm_ ? kernels::rms_norm(keys, k_norm_->weight, config_.norm_epsilon) : keys;
-  return kernels::rope(normed, table);
+  return kernels::norm_rope(keys, k_norm_ ? k_norm_->weight : torch::Tensor(), config_.norm_epsilon,
+                            table);
 }
 
 torch::Tensor Attention::query(const torch::Tensor& inputs, const kernels::RopeTable& table) const {
-  torch::Tensor queries = heads(*q_proj_, inputs);
-  if (q_norm_) queries = kernels::rms_norm(queries, q_norm_->weight, config_.norm_epsilon);
-  return kernels::rope(queries, table);
+  return kernels::norm_rope(heads(*q_proj_, inputs), q_norm_ ? q_norm_->weight : torch::Tensor(),
+                            config_.norm_epsilon, table);
 }
 
 Attention::Keyed Attention::entries(const torch::Tensor& inputs, const torch::Tensor& keys,

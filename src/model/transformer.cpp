@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "kernels/rms_norm.h"
+#include "kernels/swiglu.h"
 
 namespace kvphase::model {
 
@@ -17,8 +18,8 @@ struct Transformer::Mlp : torch::nn::Module {
   }
 
   torch::Tensor forward(const torch::Tensor& x) const {
-    const torch::Tensor gate = torch::silu(torch::linear(x, gate_proj->weight));
-    return torch::linear(gate * torch::linear(x, up_proj->weight), down_proj->weight);
+    const torch::Tensor both = torch::cat({gate_proj->weight, up_proj->weight});
+    return torch::linear(kernels::swiglu(torch::linear(x, both)), down_proj->weight);
   }
 
   static std::shared_ptr<Weight> matrix(std::int64_t outputs, std::int64_t inputs) {

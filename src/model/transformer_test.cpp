@@ -5,9 +5,11 @@
 
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
+#include "kernels/dispatch.h"
 #include "model/presets.h"
 #include "model/test_support.h"
 
@@ -44,8 +46,12 @@ TEST(Transformer, EqualsNaiveLoopsOverRandomConfigurations) {
     const auto model = random_model(config, static_cast<std::uint64_t>(trial));
     const auto length = 1 + static_cast<std::int64_t>(random.uniform_index(14));
     const torch::Tensor tokens = random_tokens(config, 2, length, random);
-    ASSERT_EQ(difference(model->forward(tokens), naive(*model, tokens), 1e-11), "")
+    const torch::Tensor expected = naive(*model, tokens);
+    ASSERT_EQ(difference(model->forward(tokens), expected, 1e-11), "")
         << "T " << length << ", " << describe(config);
+    const kernels::PlainKernels plain;
+    ASSERT_EQ(difference(model->forward(tokens), expected, 1e-11), "")
+        << "plain kernels, T " << length << ", " << describe(config);
   }
 }
 
@@ -224,6 +230,8 @@ TEST(Transformer, GradientsOfEveryParameterAreTheFiniteDifferences) {
   base::Random random(12);
   std::map<std::string, int> checked;  // by the name without layer numbers
   for (int trial = 0; trial < 12; ++trial) {
+    std::optional<kernels::PlainKernels> plain;
+    if (trial % 3 == 2) plain.emplace();
     const ModelConfig config = random_config(random);
     const auto model = random_model(config, static_cast<std::uint64_t>(trial));
     const torch::Tensor tokens = random_tokens(config, 2, 9, random);

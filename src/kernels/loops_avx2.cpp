@@ -1,0 +1,2 @@
+#define KVPHASE_ISA avx2
+#include "kernels/loops_body.h"

@@ -1,0 +1,2 @@
+#define KVPHASE_ISA generic
+#include "kernels/loops_body.h"
