@@ -4,6 +4,8 @@
 
 #include <torch/torch.h>
 
+#include <vector>
+
 #include "kernels/chunk_grid.h"
 
 namespace kvphase::compress {
@@ -16,12 +18,16 @@ struct Entries {
 
 class Compressor : public torch::nn::Module {
  public:
-  // inputs [B, T, C] are the layer's normalised inputs, keys and values [B, T, G, D] the exact
-  // tokens' projections of them (values undefined with tied K/V). grid counts tokens from inputs'
-  // first one. Entry j of head g may depend on the tokens of its window only; a head with fewer
-  // than M entries has meaningless last ones.
-  virtual Entries compress(const torch::Tensor& inputs, const torch::Tensor& keys,
-                           const torch::Tensor& values, const kernels::ChunkGrid& grid) = 0;
+  // Matrices [n_i, C] that compress() wants the layer's normalised inputs multiplied with:
+  // attention does it together with its own projections, in one product.
+  virtual std::vector<torch::Tensor> projections() const = 0;
+
+  // projected holds [B, T, n_i] in the order of projections(); keys and values [B, T, G, D] are the
+  // exact tokens' own projections (values undefined with tied K/V). grid counts tokens from the
+  // first one given. Entry j of head g may depend on the tokens of its window only; a head with
+  // fewer than M entries has meaningless last ones.
+  virtual Entries compress(const std::vector<torch::Tensor>& projected, const torch::Tensor& keys,
+                           const torch::Tensor& values, const kernels::ChunkGrid& grid) const = 0;
 };
 
 }  // namespace kvphase::compress

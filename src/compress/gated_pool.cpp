@@ -29,41 +29,52 @@ GatedPool::Branch GatedPool::make_branch(const std::string& name) {
   return branch;
 }
 
-kernels::Gate GatedPool::gate(const Branch& branch, const torch::Tensor& inputs) const {
-  if (!branch.gate) return {};
+std::vector<torch::Tensor> GatedPool::projections() const {
+  std::vector<torch::Tensor> matrices;
+  for (const Branch* branch : {&keys_, &values_}) {
+    if (branch->gate) matrices.push_back(branch->gate->weight);
+    if (branch->payload) matrices.push_back(branch->payload->weight);
+  }
+  return matrices;
+}
+
+kernels::Gate GatedPool::gate(const Branch& branch, const torch::Tensor& logits) const {
   const GatedPoolOptions& o = options_;
   kernels::Gate gate;
-  gate.logits = torch::linear(inputs, branch.gate->weight)
-                    .view({inputs.size(0), inputs.size(1), o.gate_maps, o.kv_heads, o.gate_width});
+  gate.logits =
+      logits.reshape({logits.size(0), logits.size(1), o.gate_maps, o.kv_heads, o.gate_width});
   if (branch.gate->bias.defined()) {
     gate.bias = branch.gate->bias.view({o.window, o.kv_heads, o.gate_width});
   }
   return gate;
 }
 
-torch::Tensor GatedPool::pool(const Branch& branch, const torch::Tensor& inputs,
-                              const torch::Tensor& exact, const kernels::ChunkGrid& grid) const {
+Entries GatedPool::compress(const std::vector<torch::Tensor>& projected, const torch::Tensor& keys,
+                            const torch::Tensor& values, const kernels::ChunkGrid& grid) const {
   const GatedPoolOptions& o = options_;
-  const torch::Tensor payload =
-      branch.payload
-          ? torch::linear(inputs, branch.payload->weight)
-                .view({inputs.size(0), inputs.size(1), o.payload_maps, o.kv_heads, o.head_width})
-          : exact.unsqueeze(2);
-  return kernels::pool_chunks(gate(branch, inputs), payload, grid);
-}
-
-Entries GatedPool::compress(const torch::Tensor& inputs, const torch::Tensor& keys,
-                            const torch::Tensor& values, const kernels::ChunkGrid& grid) {
+  std::size_t next = 0;
+  const auto pool = [&](const Branch& branch, const torch::Tensor& exact) {
+    kernels::Gate gates;
+    if (branch.gate) gates = gate(branch, projected.at(next++));
+    torch::Tensor payload = exact.unsqueeze(2);
+    if (branch.payload) {
+      payload = projected.at(next++).reshape(
+          {exact.size(0), exact.size(1), o.payload_maps, o.kv_heads, o.head_width});
+    }
+    return kernels::pool_chunks(gates, payload, grid);
+  };
   Entries entries;
-  entries.keys = pool(keys_, inputs, keys, grid);
-  if (!options_.tied) entries.values = pool(values_, inputs, values, grid);
+  entries.keys = pool(keys_, keys);
+  if (!o.tied) entries.values = pool(values_, values);
   return entries;
 }
 
 torch::Tensor GatedPool::weights(const torch::Tensor& inputs, const kernels::ChunkGrid& grid,
-                                 bool of_values) {
-  return kernels::gate_weights(gate(of_values ? values_ : keys_, inputs), grid, inputs.size(1),
-                               inputs.options());
+                                 bool of_values) const {
+  const Branch& branch = of_values ? values_ : keys_;
+  const kernels::Gate gates =
+      branch.gate ? gate(branch, torch::linear(inputs, branch.gate->weight)) : kernels::Gate{};
+  return kernels::gate_weights(gates, grid, inputs.size(1), inputs.options());
 }
 
 }  // namespace kvphase::compress

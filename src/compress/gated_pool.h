@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "compress/compressor.h"
 #include "kernels/pool.h"
@@ -30,12 +32,14 @@ class GatedPool : public Compressor {
  public:
   explicit GatedPool(const GatedPoolOptions& options);
 
-  Entries compress(const torch::Tensor& inputs, const torch::Tensor& keys,
-                   const torch::Tensor& values, const kernels::ChunkGrid& grid) override;
+  std::vector<torch::Tensor> projections() const override;
+  Entries compress(const std::vector<torch::Tensor>& projected, const torch::Tensor& keys,
+                   const torch::Tensor& values, const kernels::ChunkGrid& grid) const override;
 
-  // Gate weights [B, M, G, W, E] of the key or the value branch, for looking into a model.
+  // Gate weights [B, M, G, W, E] of the key or the value branch for normalised inputs [B, T, C],
+  // for looking into a model.
   torch::Tensor weights(const torch::Tensor& inputs, const kernels::ChunkGrid& grid,
-                        bool of_values);
+                        bool of_values) const;
 
  private:
   struct Map : torch::nn::Module {
@@ -48,9 +52,8 @@ class GatedPool : public Compressor {
   };
 
   Branch make_branch(const std::string& name);
-  kernels::Gate gate(const Branch& branch, const torch::Tensor& inputs) const;
-  torch::Tensor pool(const Branch& branch, const torch::Tensor& inputs, const torch::Tensor& exact,
-                     const kernels::ChunkGrid& grid) const;
+  // logits [B, T, K*G*E]
+  kernels::Gate gate(const Branch& branch, const torch::Tensor& logits) const;
 
   GatedPoolOptions options_;
   Branch keys_;

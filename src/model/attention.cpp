@@ -87,9 +87,34 @@ Attention::Attention(const ModelConfig& config, AttentionKind kind) : config_(co
   if (chunked_) compressor_ = register_module("compressor", make_compressor(config));
 }
 
-torch::Tensor Attention::heads(const Weight& map, const torch::Tensor& inputs) const {
-  return torch::linear(inputs, map.weight)
-      .view({inputs.size(0), inputs.size(1), -1, config_.head_width});
+torch::Tensor Attention::split_heads(const torch::Tensor& x) const {
+  return x.unflatten(-1, {-1, config_.head_width});
+}
+
+Attention::Projected Attention::project(const torch::Tensor& inputs, bool with_queries) const {
+  std::vector<torch::Tensor> matrices = {k_proj_->weight};
+  if (with_queries) matrices.push_back(q_proj_->weight);
+  if (!tied_) matrices.push_back(v_proj_->weight);
+  if (chunked_) {
+    for (const torch::Tensor& matrix : compressor_->projections()) matrices.push_back(matrix);
+  }
+  std::vector<std::int64_t> sizes;
+  for (const torch::Tensor& matrix : matrices) sizes.push_back(matrix.size(0));
+  const std::vector<torch::Tensor> products =
+      torch::linear(inputs, torch::cat(matrices)).split_with_sizes(sizes, -1);
+  std::size_t next = 0;
+  Projected projected;
+  projected.keys = split_heads(products[next++]);
+  if (with_queries) projected.queries = split_heads(products[next++]);
+  if (!tied_) projected.values = split_heads(products[next++]);
+  while (next < products.size()) projected.compressor.push_back(products[next++]);
+  return projected;
+}
+
+torch::Tensor Attention::finish_query(const torch::Tensor& queries,
+                                      const kernels::RopeTable& table) const {
+  return kernels::norm_rope(queries, q_norm_ ? q_norm_->weight : torch::Tensor(),
+                            config_.norm_epsilon, table);
 }
 
 torch::Tensor Attention::finish_key(const torch::Tensor& keys,
@@ -98,17 +123,12 @@ torch::Tensor Attention::finish_key(const torch::Tensor& keys,
                             table);
 }
 
-torch::Tensor Attention::query(const torch::Tensor& inputs, const kernels::RopeTable& table) const {
-  return kernels::norm_rope(heads(*q_proj_, inputs), q_norm_ ? q_norm_->weight : torch::Tensor(),
-                            config_.norm_epsilon, table);
-}
-
-Attention::Keyed Attention::entries(const torch::Tensor& inputs, const torch::Tensor& keys,
-                                    const torch::Tensor& values, const kernels::ChunkGrid& grid,
+Attention::Keyed Attention::entries(const Projected& projected, const kernels::ChunkGrid& grid,
                                     std::int64_t first, const kernels::RopeTable& table) const {
-  const compress::Entries pooled = compressor_->compress(inputs, keys, values, grid);
-  const torch::Tensor positions =
-      entry_positions(grid, inputs.size(1), first, config_.chunk.entry_position, inputs.device());
+  const compress::Entries pooled =
+      compressor_->compress(projected.compressor, projected.keys, projected.values, grid);
+  const torch::Tensor positions = entry_positions(
+      grid, projected.keys.size(1), first, config_.chunk.entry_position, projected.keys.device());
   Keyed entries;
   entries.keys = finish_key(pooled.keys, table.at(positions));
   entries.values = tied_ ? entries.keys : pooled.values;
@@ -121,25 +141,25 @@ torch::Tensor Attention::output(const kernels::Attention& attention) const {
 }
 
 torch::Tensor Attention::forward(const torch::Tensor& inputs, const torch::Tensor& rows,
-                                 const kernels::RopeTable& table) {
+                                 const torch::Tensor& queries, const kernels::RopeTable& table) {
   const std::int64_t batch = inputs.size(0), tokens = inputs.size(1);
   const torch::Tensor all =
       torch::arange(tokens, torch::TensorOptions().dtype(torch::kLong).device(inputs.device()));
-  const torch::Tensor keys = heads(*k_proj_, inputs);
-  const torch::Tensor values = tied_ ? torch::Tensor() : heads(*v_proj_, inputs);
+  const Projected projected = project(inputs, !rows.defined());
 
   kernels::Attention attention{.grid = grid_, .recent = recent_};
-  attention.keys = finish_key(keys, table.at(all).per_head());
-  attention.values = tied_ ? attention.keys : values;
+  attention.keys = finish_key(projected.keys, table.at(all).per_head());
+  attention.values = tied_ ? attention.keys : projected.values;
   if (rows.defined()) {
     attention.rows = rows;
-    attention.queries = query(gather_rows(inputs, rows), table.at(rows).per_head());
+    const torch::Tensor chosen = split_heads(torch::linear(queries, q_proj_->weight));
+    attention.queries = finish_query(chosen, table.at(rows).per_head());
   } else {
     attention.rows = all.expand({batch, tokens});
-    attention.queries = query(inputs, table.at(all).per_head());
+    attention.queries = finish_query(projected.queries, table.at(all).per_head());
   }
   if (chunked_ && grid_.completed(tokens) > 0) {
-    const Keyed entry = entries(inputs, keys, values, grid_, 0, table);
+    const Keyed entry = entries(projected, grid_, 0, table);
     attention.entry_keys = entry.keys;
     attention.entry_values = entry.values;
   }
@@ -169,24 +189,24 @@ torch::Tensor Attention::decode(const torch::Tensor& inputs, compress::LayerCach
   const kernels::RopeTable here = table.at(positions).per_head();
 
   kernels::Attention attention{.grid = grid_, .recent = recent_};
-  attention.queries = query(inputs, here);
+  attention.queries = finish_query(split_heads(torch::linear(inputs, q_proj_->weight)), here);
   attention.rows = positions.expand({batch, added});
   attention.sinks = sinks_;
   attention.first = before - cache.keys.size(1);
 
   // Windows that need older tokens are projected again from their kept inputs.
   const torch::Tensor waiting = append(cache.pending, inputs);
-  const torch::Tensor keys = heads(*k_proj_, waiting);
-  const torch::Tensor values = tied_ ? torch::Tensor() : heads(*v_proj_, waiting);
+  const Projected projected = project(waiting, false);
   const std::int64_t old = waiting.size(1) - added, first = before - old;
 
-  attention.keys = append(cache.keys, finish_key(keys.narrow(1, old, added), here));
-  attention.values = tied_ ? attention.keys : append(cache.values, values.narrow(1, old, added));
+  attention.keys = append(cache.keys, finish_key(projected.keys.narrow(1, old, added), here));
+  attention.values =
+      tied_ ? attention.keys : append(cache.values, projected.values.narrow(1, old, added));
 
   if (chunked_) {
     const kernels::ChunkGrid next = compress::upcoming(grid_, before, first);
     if (next.completed(waiting.size(1)) > 0) {
-      const Keyed fresh = entries(waiting, keys, values, next, first, table);
+      const Keyed fresh = entries(projected, next, first, table);
       for (std::size_t head = 0; head < cache.entry_keys.size(); ++head) {
         const auto index = static_cast<std::int64_t>(head);
         const std::int64_t count = next.completed(head, waiting.size(1));

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "compress/chunk_cache.h"
 #include "compress/compressor.h"
@@ -32,10 +33,11 @@ class Attention : public torch::nn::Module {
  public:
   Attention(const ModelConfig& config, AttentionKind kind);
 
-  // inputs [B, T, C], already normalised; rows [B, Q] the query positions, undefined: all. table:
-  // RoPE of positions 0..T-1 at least. Returns [B, Q, C].
+  // inputs [B, T, C], already normalised. rows [B, Q]: the query positions, and queries [B, Q, C]
+  // the inputs there; both undefined: all positions. table: RoPE of positions 0..T-1 at least.
+  // Returns [B, Q, C].
   torch::Tensor forward(const torch::Tensor& inputs, const torch::Tensor& rows,
-                        const kernels::RopeTable& table);
+                        const torch::Tensor& queries, const kernels::RopeTable& table);
 
   compress::LayerCache start(std::int64_t batch) const;
   // inputs [B, n, C] of the next n tokens; table: RoPE of positions 0..cache.tokens + n - 1 at
@@ -47,13 +49,20 @@ class Attention : public torch::nn::Module {
   struct Keyed {
     torch::Tensor keys, values;  // [B, X, G, D], keys normalised and rotated
   };
+  // Products with the inputs, before norm and rotation.
+  struct Projected {
+    torch::Tensor queries;                  // [B, T, H, D]; undefined unless asked for
+    torch::Tensor keys;                     // [B, T, G, D]
+    torch::Tensor values;                   // [B, T, G, D]; undefined with tied K/V
+    std::vector<torch::Tensor> compressor;  // what the compressor wants, [B, T, ...]
+  };
 
-  torch::Tensor heads(const Weight& map, const torch::Tensor& inputs) const;  // [B, T, heads, D]
+  Projected project(const torch::Tensor& inputs, bool with_queries) const;
+  torch::Tensor split_heads(const torch::Tensor& x) const;  // [B, T, heads * D] as [B, T, heads, D]
+  torch::Tensor finish_query(const torch::Tensor& queries, const kernels::RopeTable& table) const;
   torch::Tensor finish_key(const torch::Tensor& keys, const kernels::RopeTable& table) const;
-  torch::Tensor query(const torch::Tensor& inputs, const kernels::RopeTable& table) const;
   // Entries of the windows of `grid`, which counts from position `first`.
-  Keyed entries(const torch::Tensor& inputs, const torch::Tensor& keys, const torch::Tensor& values,
-                const kernels::ChunkGrid& grid, std::int64_t first,
+  Keyed entries(const Projected& projected, const kernels::ChunkGrid& grid, std::int64_t first,
                 const kernels::RopeTable& table) const;
   torch::Tensor output(const kernels::Attention& attention) const;
 

@@ -56,8 +56,10 @@ struct Transformer::Layer : torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& rows,
                         const kernels::RopeTable& table) const {
-    const torch::Tensor attended = self_attn->forward(normed(*input_norm, x), rows, table);
-    return finish(rows.defined() ? gather_rows(x, rows) : x, attended);
+    const torch::Tensor inputs = normed(*input_norm, x);
+    if (!rows.defined()) return finish(x, self_attn->forward(inputs, {}, {}, table));
+    const torch::Tensor chosen = gather_rows(x, rows);
+    return finish(chosen, self_attn->forward(inputs, rows, normed(*input_norm, chosen), table));
   }
 
   torch::Tensor decode(const torch::Tensor& x, compress::LayerCache& cache,
