@@ -132,18 +132,23 @@ Json series_layers(Json rows, const Json& x, const Json& y, const char* color, d
                                  point_layer(color, size, shape)})}};
 }
 
-// Ticks at multiples of the stride where it is known, so that grid lines show the period.
+// Grid lines stand at multiples of the stride where it is known, so that they show the period.
 Json residue_axis(const Result& result, std::size_t count) {
+  constexpr std::size_t kMostTicks = 12;
   Json axis = {{"title", fmt::format("token position modulo {}", result.design.modulus)},
                {"format", "d"},
                {"labelOverlap", "greedy"},
                {"grid", true}};
   if (result.folded && result.folded->stride > 1) {
+    const std::int64_t stride = result.folded->stride;
+    const auto step = count <= kMostTicks ? 1 : static_cast<std::size_t>(stride);
     Json values = Json::array();
-    for (std::size_t v = 0; v < count; v += static_cast<std::size_t>(result.folded->stride)) {
-      values.push_back(v);
-    }
+    for (std::size_t v = 0; v < count; v += step) values.push_back(v);
     axis["values"] = values;
+    axis["gridColor"] = {
+        {"condition",
+         {{"test", fmt::format("datum.value % {} === 0", stride)}, {"value", "var(--grid)"}}},
+        {"value", "transparent"}};
   } else {
     axis["tickMinStep"] = 1;
   }
@@ -242,28 +247,24 @@ Chart curve_chart(const Result& result, const std::optional<Result>& control) {
   return chart;
 }
 
-Json bar_layers(Json rows, const Json& x, const Json& y, const char* color, bool labels) {
-  Json layers = Json::array();
-  layers.push_back({{"mark", {{"type", "bar"}, {"opacity", 0.85}}},
-                    {"encoding",
-                     {{"color", boundary_color(color)},
-                      {"tooltip", {{"field", "label"}}},
-                      {"description", {{"field", "label"}}}}}});
+Json bar_layers(const char* color) {
   Json whisker = interval_layer(color, 1.75);
   whisker["encoding"]["color"] = {{"value", "var(--ink)"}};
-  layers.push_back(whisker);
-  if (labels) {
-    layers.push_back(
-        {{"mark",
-          {{"type", "text"}, {"dy", -8}, {"fontSize", 12}, {"aria", false}, {"clip", false}}},
-         {"encoding",
-          {{"y", {{"field", "top"}}},
-           {"text", {{"field", "text"}}},
-           {"color", {{"value", "var(--ink)"}}}}}});
-  }
-  return {{"data", {{"values", std::move(rows)}}},
-          {"encoding", {{"x", with({{"field", "phase"}}, x)}, {"y", with({{"field", "y"}}, y)}}},
-          {"layer", layers}};
+  return Json::array({{{"mark", {{"type", "bar"}, {"opacity", 0.85}}},
+                       {"encoding",
+                        {{"color", boundary_color(color)},
+                         {"tooltip", {{"field", "label"}}},
+                         {"description", {{"field", "label"}}}}}},
+                      whisker});
+}
+
+// The value over each bar's whisker.
+Json label_layers() {
+  return Json::array({{{"mark", {{"type", "text"}, {"dy", -8}, {"fontSize", 12}, {"aria", false}}},
+                       {"encoding",
+                        {{"y", {{"field", "top"}}},
+                         {"text", {{"field", "text"}}},
+                         {"color", {{"value", "var(--ink)"}}}}}}});
 }
 
 Chart phase_chart(const Result& result, const std::optional<Result>& control) {
@@ -287,6 +288,7 @@ Chart phase_chart(const Result& result, const std::optional<Result>& control) {
   chart.data = group_table(result, folded.phases, "phase", other);
   chart.spec = base_spec(chart.description, 240);
 
+  constexpr std::size_t kMostLabelled = 8;
   const std::size_t bars = folded.phases.size() * (control ? 2 : 1);
   const auto rows = [&](const Result& r, const std::vector<Group>& groups,
                         std::string_view series) {
@@ -308,19 +310,28 @@ Chart phase_chart(const Result& result, const std::optional<Result>& control) {
   Json y = y_axis(result);
   if (unit == Unit::kNats) y["scale"] = {{"zero", true}};
   Json layers = Json::array();
-  const auto add = [&](Json list, const char* color) {
-    Json layer = bar_layers(std::move(list), x, y, color, bars <= 8);
-    layer["encoding"]["xOffset"] = {{"field", "series"}, {"sort", {"model", "control"}}};
-    layers.push_back(layer);
+  const auto add = [&](const Json& list, const Json& marks) {
+    layers.push_back({{"data", {{"values", list}}},
+                      {"encoding",
+                       {{"x", with({{"field", "phase"}}, x)},
+                        {"y", with({{"field", "y"}}, y)},
+                        {"xOffset", {{"field", "series"}, {"sort", {"model", "control"}}}}}},
+                      {"layer", marks}});
   };
-  add(rows(result, folded.phases, "model"), kModel);
-  if (control) add(rows(*control, control->folded->phases, "control"), kControl);
+  const Json own = rows(result, folded.phases, "model");
+  const Json others = control ? rows(*control, control->folded->phases, "control") : Json();
+  add(own, bar_layers(kModel));
+  if (control) add(others, bar_layers(kControl));
   if (result.mean.value) {
     layers.push_back(
         {{"data", {{"values", Json::array({{{"y", *result.mean.value}}})}}},
          {"mark",
           {{"type", "rule"}, {"strokeDash", {5, 4}}, {"strokeWidth", 1.25}, {"aria", false}}},
          {"encoding", {{"y", with({{"field", "y"}}, y)}, {"color", {{"value", "var(--ink-2)"}}}}}});
+  }
+  if (bars <= kMostLabelled) {  // last, so that nothing crosses them
+    add(own, label_layers());
+    if (control) add(others, label_layers());
   }
   chart.spec["layer"] = layers;
   return chart;

@@ -133,10 +133,9 @@ std::string estimate_cell(const Estimate& e, Unit unit, const std::string& where
 }
 
 std::string extreme_cell(const Extreme& extreme, const Column& column) {
-  return estimate_cell(extreme.estimate, column.unit,
-                       extreme.group
-                           ? fmt::format(" at\u00a0{}\u00a0{}", column.kind, *extreme.group)
-                           : std::string());
+  return estimate_cell(
+      extreme.estimate, column.unit,
+      extreme.group ? fmt::format(" at {}\u00a0{}", column.kind, *extreme.group) : std::string());
 }
 
 // Differences without their unit, which the row's name says.

@@ -65,9 +65,8 @@ std::string json_for_script(const base::Json& json) {
   return out;
 }
 
-std::string table_html(const Table& table, std::string_view caption) {
+std::string table_html(const Table& table, std::string_view note) {
   std::string html = "<div class=\"scroll\" tabindex=\"0\"><table>";
-  if (!caption.empty()) html += "<caption>" + escape_html(caption) + "</caption>";
   html += "<thead><tr>";
   for (const std::string& cell : table.header) html += cell_html(cell, "th", " scope=\"col\"");
   html += "</tr></thead><tbody>";
@@ -78,7 +77,10 @@ std::string table_html(const Table& table, std::string_view caption) {
     }
     html += "</tr>";
   }
-  return html + "</tbody></table></div>\n";
+  html += "</tbody></table></div>\n";
+  // Outside the box that scrolls, so that it is read whole.
+  if (!note.empty()) html += "<p class=\"note\">" + escape_html(note) + "</p>\n";
+  return html;
 }
 
 }  // namespace kvphase::report

@@ -24,7 +24,8 @@ struct Table {
   std::vector<std::vector<std::string>> rows;
 };
 
-// `caption` is plain text, may be empty. The table scrolls inside its own box on narrow screens.
-std::string table_html(const Table& table, std::string_view caption);
+// `note` is plain text under the table, may be empty. The table scrolls inside its own box on
+// narrow screens.
+std::string table_html(const Table& table, std::string_view note);
 
 }  // namespace kvphase::report

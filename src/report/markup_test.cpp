@@ -32,7 +32,7 @@ TEST(Markup, TableCellsHaveASmallSecondLine) {
   const std::string html = table_html({{"name", "value"}, {{"<r>", "1\n[0 to 2]"}}}, "<cap>");
   EXPECT_THAT(html, HasSubstr("<td>1<small>[0 to 2]</small></td>"));
   EXPECT_THAT(html, HasSubstr("<th scope=\"row\">&lt;r&gt;</th>"));
-  EXPECT_THAT(html, HasSubstr("<caption>&lt;cap&gt;</caption>"));
+  EXPECT_THAT(html, HasSubstr("</div>\n<p class=\"note\">&lt;cap&gt;</p>"));
 }
 
 }  // namespace

@@ -57,6 +57,14 @@ Range range_of(const std::vector<Group>& groups, Unit unit) {
   return {*low, *high};
 }
 
+// Inside a text, a space at which no line may break; printable() keeps it out of outside texts.
+constexpr char kGlue = '\x1f';
+
+std::string glued(std::string text) {
+  std::replace(text.begin(), text.end(), ' ', kGlue);
+  return text;
+}
+
 class Report {
  public:
   Report(const Result& result, const TerminalOptions& options)
@@ -85,7 +93,8 @@ class Report {
                : text;
   }
 
-  void line(const std::string& text) {
+  void line(std::string text) {
+    std::replace(text.begin(), text.end(), kGlue, ' ');
     const std::size_t end = text.find_last_not_of(' ');
     out_ += text.substr(0, end == std::string::npos ? 0 : end + 1);
     out_ += '\n';
@@ -276,9 +285,11 @@ class Report {
     const std::string interval =
         difference_interval_text(gap.estimate.low, gap.estimate.high, unit_);
     if (!interval.empty()) text += " [" + interval + "]";
-    if (gap.noise) text += "; noise alone gives " + difference_text(gap.noise, unit_);
-    if (gap.p_value) text += ", " + p_text(gap.p_value);
-    if (gap.cross_fitted) text += "; cross-fitted " + difference_text(gap.cross_fitted, unit_);
+    if (gap.noise) text += "; noise alone gives " + glued(difference_text(gap.noise, unit_));
+    if (gap.p_value) text += ", " + glued(p_text(gap.p_value));
+    if (gap.cross_fitted) {
+      text += "; cross-fitted " + glued(difference_text(gap.cross_fitted, unit_));
+    }
     return text;
   }
 

@@ -34,6 +34,15 @@ TEST(Terminal, StartsWithTheVerdictSentence) {
               StartsWith("Accuracy depends on position modulo 4"));
 }
 
+TEST(Terminal, DoesNotBreakALineInsideANumberAndItsUnit) {
+  const record::Result result = test::example_result();
+  for (int width = 60; width < 100; ++width) {
+    const std::string text = terminal_report(result, {.width = width});
+    EXPECT_THAT(text, HasSubstr("5.6 points")) << width;
+    EXPECT_THAT(text, HasSubstr("p = 0.001;")) << width;
+  }
+}
+
 TEST(Terminal, StaysInsideItsWidth) {
   for (const int width : {60, 80, 132}) {
     std::istringstream lines(

@@ -217,7 +217,8 @@ Result build(const std::array<double, 4>& accuracies, std::uint64_t seed) {
 }  // namespace
 
 Result example_result() {
-  Result r = build({0.80, 1.00, 0.68, 0.20}, 7);
+  static const Result built = build({0.80, 1.00, 0.68, 0.20}, 7);
+  Result r = built;
   r.title = "chunked W4/S4 on lookup, prefix padding";
   r.context.model_name = "W4/S4, 1 KV head";
   r.folded->source = "model";
@@ -237,7 +238,8 @@ Result example_result() {
 }
 
 Result example_control() {
-  Result r = build({0.97, 0.97, 0.97, 0.97}, 11);
+  static const Result built = build({0.97, 0.97, 0.97, 0.97}, 11);
+  Result r = built;
   r.title = "full attention on lookup, prefix padding";
   r.context.model_name = "full attention, 1 KV head";
   r.context.model_sha256 = std::string(64, 'c');
