@@ -99,18 +99,18 @@ const views = [
   {name: "paper", width: 700, scheme: "print"},
 ];
 
-async function check_report(browser, name, control) {
+async function check_report(browser, name, control, names = views.map((view) => view.name)) {
   const record = (which) => JSON.parse(readFileSync(join(folder, which, "result.json"), "utf8"));
   const result = record(name);
   const marks = expected_marks(result, control ? record(control) : null);
   const count = Object.keys(marks).length;
   const url = pathToFileURL(resolve(folder, name, "report.html")).href;
-  for (const view of views) {
+  for (const view of views.filter((view) => names.includes(view.name))) {
     const where = `${name}, ${view.name}`;
     const page = await browser.open(url, view);
     const all = `${count}/${count}`;
     const drawn = () => page.evaluate("document.documentElement.dataset.charts ?? '0/0'");
-    await until(async () => await drawn() === all, 15000);
+    await until(async () => await drawn() === all, 60000);  // a busy machine is no failure
     check(where, "charts drawn", await drawn(), all);
     const seen = await page.evaluate(observe);
     for (const [figure, expected] of Object.entries(marks)) {
@@ -145,15 +145,15 @@ async function check_resize(page, where, count) {
   await page.send("Emulation.setDeviceMetricsOverride",
                   {width: 500, height: 900, deviceScaleFactor: 1, mobile: false});
   const narrow = "Math.max(...[...document.querySelectorAll('svg')].map((s) => s.getBoundingClientRect().right)) <= 500";
-  check(where, "charts that follow the window", await until(() => page.evaluate(narrow), 5000), true);
+  check(where, "charts that follow the window", await until(() => page.evaluate(narrow), 30000), true);
 }
 
 const browser = new Browser(executable);
 try {
   await check_report(browser, "controlled", "alone");
-  await check_report(browser, "alone", null);
+  await check_report(browser, "alone", null, ["desktop light", "phone dark"]);
   await check_report(browser, "troubled", null);
-  await check_report(browser, "empty", null);
+  await check_report(browser, "empty", null, ["desktop light", "phone dark"]);
 } catch (error) {
   ++failures;
   console.log(error.stack);
