@@ -200,6 +200,21 @@ TEST(Fused, AttentionEqualsThePlainComposition) {
   }
 }
 
+// T x T scores of this sequence would take 40 GB.
+TEST(Attention, TheLocalWindowNeedsNoMemoryForEveryPairOfTokens) {
+  torch::NoGradGuard no_grad;
+  Draw draw(7);
+  const std::int64_t tokens = 100000;
+  const Tensor x = draw.normal({1, tokens, 1, 2}).to(torch::kFloat);
+  const Attention attention{.queries = x,
+                            .rows = torch::arange(tokens).view({1, tokens}),
+                            .keys = x,
+                            .values = x,
+                            .recent = {.window = 3}};
+  const Tensor fused = fused_attend(attention), plain = attend_plain(attention);
+  EXPECT_LT((fused - plain).abs().max().item<float>(), 1e-5);
+}
+
 TEST(Fused, GradientsOfGradientsAreRefusedAndLeftToThePlainKernels) {
   Draw draw(5);
   const auto second_order = [&] {
