@@ -120,6 +120,17 @@ void create_new_folder(const fs::path& path, std::string_view scope) {
   }
 }
 
+void publish_folder(const fs::path& part, const fs::path& name) {
+  sync_folder_of(part / "any");
+  std::error_code error;
+  fs::rename(part, name, error);
+  if (error) {
+    throw environment_error("files", "expected to rename {} to {}, got: {}", part.string(),
+                            name.string(), error.message());
+  }
+  sync_folder_of(name);
+}
+
 LineAppender::LineAppender(const fs::path& path) : path_(path) {
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor_ < 0) {
@@ -137,6 +148,7 @@ LineAppender::LineAppender(const fs::path& path) : path_(path) {
       throw environment_error("files", "expected to append to {}, got: {}", path.string(),
                               std::strerror(errno));
     }
+    written_ = whole;
   } catch (...) {
     ::close(descriptor_);
     throw;
@@ -160,11 +172,22 @@ void LineAppender::append(std::string_view line) {
 void LineAppender::sync() {
   if (buffer_.empty()) return;
   write_all(descriptor_, buffer_, path_);
+  written_ += static_cast<std::int64_t>(buffer_.size());
   buffer_.clear();
   if (::fsync(descriptor_) != 0) {
     throw environment_error("files", "expected to sync {}, got: {}", path_.string(),
                             std::strerror(errno));
   }
+}
+
+void LineAppender::truncate(std::int64_t bytes) {
+  sync();
+  if (bytes >= written_) return;
+  if (::ftruncate(descriptor_, bytes) != 0 || ::lseek(descriptor_, bytes, SEEK_SET) != bytes) {
+    throw environment_error("files", "expected to cut {} down to {} bytes, got: {}", path_.string(),
+                            bytes, std::strerror(errno));
+  }
+  written_ = bytes;
 }
 
 }  // namespace kvphase::base

@@ -2,6 +2,7 @@
 // time and flushed to the disk.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -19,6 +20,10 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
 // overwritten.
 void create_new_folder(const std::filesystem::path& path, std::string_view scope);
 
+// Gives a folder whose files are all written its final name, which must be free: readers see the
+// whole folder or none, also after a power failure.
+void publish_folder(const std::filesystem::path& part, const std::filesystem::path& name);
+
 // An append-only text file, opened for one writer (an advisory lock refuses a second one).
 class LineAppender {
  public:
@@ -31,9 +36,15 @@ class LineAppender {
   void append(std::string_view line);  // adds the newline; buffered until sync()
   void sync();                         // writes the buffer and fsyncs
 
+  std::int64_t size() const { return written_; }  // bytes of the file after the last sync()
+  // Cuts the synced file down to its first `bytes`; a shorter file stays as it is. `bytes` must be
+  // an earlier size().
+  void truncate(std::int64_t bytes);
+
  private:
   std::filesystem::path path_;
   int descriptor_ = -1;
+  std::int64_t written_ = 0;
   std::string buffer_;
 };
 

@@ -42,6 +42,25 @@ TEST_F(Files, AppenderCutsATornOnlyLineLongerThanABlock) {
   EXPECT_EQ(read_file(folder_ / "log"), "");
 }
 
+TEST_F(Files, AppenderGoesBackToAnEarlierSize) {
+  {
+    LineAppender log(folder_ / "log");
+    log.append("first");
+    log.sync();
+    const std::int64_t early = log.size();
+    EXPECT_EQ(early, 6);
+    log.append("second");
+    log.sync();
+    log.truncate(early);
+    log.append("third");
+  }
+  EXPECT_EQ(read_file(folder_ / "log"), "first\nthird\n");
+  LineAppender log(folder_ / "log");
+  EXPECT_EQ(log.size(), 12);
+  log.truncate(100);
+  EXPECT_EQ(read_file(folder_ / "log"), "first\nthird\n");
+}
+
 TEST_F(Files, SecondAppenderIsRefused) {
   LineAppender log(folder_ / "log");
   EXPECT_THROW(LineAppender(folder_ / "log"), Error);
@@ -50,6 +69,17 @@ TEST_F(Files, SecondAppenderIsRefused) {
 TEST_F(Files, ExistingRunFolderIsRefused) {
   create_new_folder(folder_ / "a" / "b", "run");
   EXPECT_THROW(create_new_folder(folder_ / "a" / "b", "run"), Error);
+}
+
+TEST_F(Files, PublishedFolderHasItsFilesAndReplacesNoOther) {
+  create_new_folder(folder_ / "a.part", "run");
+  write_file_atomically(folder_ / "a.part" / "x", "one");
+  publish_folder(folder_ / "a.part", folder_ / "a");
+  EXPECT_EQ(read_file(folder_ / "a" / "x"), "one");
+  EXPECT_FALSE(fs::exists(folder_ / "a.part"));
+  create_new_folder(folder_ / "a.part", "run");
+  EXPECT_THROW(publish_folder(folder_ / "a.part", folder_ / "a"), Error);
+  EXPECT_EQ(read_file(folder_ / "a" / "x"), "one");
 }
 
 TEST_F(Files, ReadingAFolderOrNothingIsAUsageError) {
