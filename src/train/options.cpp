@@ -1,0 +1,132 @@
+#include "train/options.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "base/error.h"
+
+namespace kvphase::train {
+namespace {
+
+void require(bool good, std::string_view scope, std::string_view key, std::string_view range,
+             double value) {
+  if (!good) throw base::usage_error(scope, "expected '{}' {}, got {}", key, range, value);
+}
+
+}  // namespace
+
+void validate(const TrainOptions& options, std::string_view scope) {
+  const auto count = [scope](std::string_view key, std::int64_t value, std::int64_t least) {
+    if (value < least || value > 1'000'000'000) {
+      throw base::usage_error(scope, "expected '{}' of {} to 1000000000, got {}", key, least,
+                              value);
+    }
+  };
+  count("steps", options.steps, 1);
+  count("batch", options.batch, 1);
+  count("warmup_steps", options.warmup_steps, 0);
+  count("threads", options.threads, 1);
+  count("checkpoint_interval", options.checkpoint_interval, 0);
+  count("validation_sequences", options.validation_sequences, 1);
+  if (options.threads > options.batch) {
+    throw base::usage_error(scope, "expected 'threads' of at most 'batch' ({}), got {}",
+                            options.batch, options.threads);
+  }
+  const auto fraction = [](double x) { return x >= 0 && x < 1; };
+  // Written so that NaN fails every one of them.
+  require(options.learning_rate > 0 && std::isfinite(options.learning_rate), scope, "learning_rate",
+          "above 0 and finite", options.learning_rate);
+  require(options.final_fraction >= 0 && options.final_fraction <= 1, scope, "final_fraction",
+          "of 0 to 1", options.final_fraction);
+  require(fraction(options.beta1), scope, "beta1", "of at least 0 and below 1", options.beta1);
+  require(fraction(options.beta2), scope, "beta2", "of at least 0 and below 1", options.beta2);
+  require(options.epsilon > 0 && std::isfinite(options.epsilon), scope, "epsilon",
+          "above 0 and finite", options.epsilon);
+  require(options.weight_decay >= 0 && std::isfinite(options.weight_decay), scope, "weight_decay",
+          "of at least 0 and finite", options.weight_decay);
+  require(options.clip_norm >= 0 && std::isfinite(options.clip_norm), scope, "clip_norm",
+          "of at least 0 and finite", options.clip_norm);
+
+  task::validate(options.language, fmt::format("{}: language", scope));
+  model::validate(options.model, fmt::format("{}: model", scope));
+  if (options.model.vocab_size != options.language.vocab_size()) {
+    throw base::usage_error(scope, "expected a model with the language's {} tokens, got {}",
+                            options.language.vocab_size(), options.model.vocab_size);
+  }
+  if (options.model.context_length < options.language.length()) {
+    throw base::usage_error(scope,
+                            "expected a model whose context holds the language's sequences of {} "
+                            "tokens, got {}",
+                            options.language.length(), options.model.context_length);
+  }
+}
+
+base::Json to_json(const TrainOptions& options) {
+  base::Json json;
+  json["recipe"] = options.recipe;
+  json["model"] = model::to_json(options.model);
+  json["language"] = task::to_json(options.language);
+  json["steps"] = options.steps;
+  json["batch"] = options.batch;
+  json["learning_rate"] = options.learning_rate;
+  json["warmup_steps"] = options.warmup_steps;
+  json["final_fraction"] = options.final_fraction;
+  json["beta1"] = options.beta1;
+  json["beta2"] = options.beta2;
+  json["epsilon"] = options.epsilon;
+  json["weight_decay"] = options.weight_decay;
+  json["clip_norm"] = options.clip_norm;
+  json["seed"] = options.seed;
+  json["threads"] = options.threads;
+  json["checkpoint_interval"] = options.checkpoint_interval;
+  json["validation_sequences"] = options.validation_sequences;
+  return json;
+}
+
+TrainOptions train_options_from_json(const base::Json& json, std::string_view scope) {
+  base::ObjectReader reader(json, std::string(scope));
+  const TrainOptions defaults;
+  TrainOptions options;
+  options.recipe = reader.text("recipe", "");
+  options.model =
+      model::config_from_json(reader.required("model"), fmt::format("{}: model", scope));
+  options.language = task::lookup_language_from_json(reader.required("language"),
+                                                     fmt::format("{}: language", scope));
+  options.steps = reader.integer("steps", defaults.steps);
+  options.batch = reader.integer("batch", defaults.batch);
+  options.learning_rate = reader.real("learning_rate", defaults.learning_rate);
+  options.warmup_steps = reader.integer("warmup_steps", defaults.warmup_steps);
+  options.final_fraction = reader.real("final_fraction", defaults.final_fraction);
+  options.beta1 = reader.real("beta1", defaults.beta1);
+  options.beta2 = reader.real("beta2", defaults.beta2);
+  options.epsilon = reader.real("epsilon", defaults.epsilon);
+  options.weight_decay = reader.real("weight_decay", defaults.weight_decay);
+  options.clip_norm = reader.real("clip_norm", defaults.clip_norm);
+  options.seed = reader.has("seed") ? reader.unsigned_integer("seed") : defaults.seed;
+  options.threads = reader.integer("threads", defaults.threads);
+  options.checkpoint_interval = reader.integer("checkpoint_interval", defaults.checkpoint_interval);
+  options.validation_sequences =
+      reader.integer("validation_sequences", defaults.validation_sequences);
+  reader.finish();
+  validate(options, scope);
+  return options;
+}
+
+void fit_model_to_language(TrainOptions& options) {
+  options.model.vocab_size = options.language.vocab_size();
+  options.model.context_length = options.language.length();
+}
+
+double learning_rate_at(const TrainOptions& options, std::int64_t step) {
+  if (step < options.warmup_steps) {
+    return options.learning_rate * static_cast<double>(step + 1) /
+           static_cast<double>(options.warmup_steps);
+  }
+  const std::int64_t falling = std::max<std::int64_t>(1, options.steps - options.warmup_steps - 1);
+  const double progress = std::min(
+      1.0, static_cast<double>(step - options.warmup_steps) / static_cast<double>(falling));
+  const double cosine = 0.5 * (1 + std::cos(std::numbers::pi * progress));
+  return options.learning_rate * (options.final_fraction + (1 - options.final_fraction) * cosine);
+}
+
+}  // namespace kvphase::train

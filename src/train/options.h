@@ -1,0 +1,51 @@
+// What to train, on which data, and how: one plain aggregate that can be written to JSON and back.
+// Knows no tensors.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "model/config.h"
+#include "task/lookup_language.h"
+
+namespace kvphase::train {
+
+struct TrainOptions {
+  std::string recipe;        // the preset it came from; recorded, without effect
+  model::ModelConfig model;  // vocab_size and context_length must fit the language
+  task::LookupLanguage language;
+
+  std::int64_t steps = 700;        // optimiser steps: longer training makes weak phases rarer
+  std::int64_t batch = 64;         // sequences per step
+  double learning_rate = 3e-3;     // at its highest, right after warm-up
+  std::int64_t warmup_steps = 50;  // linear rise from 0
+  double final_fraction = 0.05;    // of learning_rate that the cosine ends at
+  double beta1 = 0.9;              // AdamW's memory of gradients
+  double beta2 = 0.98;             // ... and of their squares
+  double epsilon = 1e-8;           // keeps AdamW's step finite for tiny gradients
+  double weight_decay = 0;         // decoupled; on matrices and vectors alike
+  double clip_norm = 1;            // longest gradient; 0: no clipping
+  std::uint64_t seed = 1;          // of the initial weights and of the data
+  std::int64_t threads = 1;        // a step's sequences are shared out among them
+  std::int64_t checkpoint_interval = 100;   // steps between states to resume from; 0: none
+  std::int64_t validation_sequences = 512;  // fresh sequences for the card's loss and accuracy
+};
+
+// Throws a usage error naming the options that are out of range or contradict each other.
+void validate(const TrainOptions& options, std::string_view scope);
+
+base::Json to_json(const TrainOptions& options);
+// Unknown keys are refused with the nearest valid one; the result is validated.
+TrainOptions train_options_from_json(const base::Json& json, std::string_view scope);
+
+// Sets vocab_size and context_length from the language.
+void fit_model_to_language(TrainOptions& options);
+
+// Learning rate of optimiser step `step` (0-based): linear warm-up, then half a cosine from
+// learning_rate down to final_fraction of it at the last step.
+double learning_rate_at(const TrainOptions& options, std::int64_t step);
+
+}  // namespace kvphase::train

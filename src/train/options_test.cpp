@@ -1,0 +1,99 @@
+#include "train/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "train/recipes.h"
+
+namespace kvphase::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string refusal(const std::function<void(TrainOptions&)>& change) {
+  TrainOptions options = recipe("small-wc");
+  change(options);
+  try {
+    validate(options, "test");
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.kind(), base::ErrorKind::kUsage);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(TrainOptions, ComeBackEqualFromJson) {
+  TrainOptions options = recipe("main-cc-staggered");
+  options.seed = 18446744073709551615ULL;
+  options.learning_rate = 0.1 + 0.2;
+  options.threads = 2;
+  const base::Json json = to_json(options);
+  const TrainOptions back = train_options_from_json(json, "test");
+  EXPECT_EQ(to_json(back), json);
+  EXPECT_EQ(back.model, options.model);
+  EXPECT_EQ(back.language, options.language);
+  EXPECT_EQ(back.seed, options.seed);
+  EXPECT_EQ(back.learning_rate, options.learning_rate);
+}
+
+TEST(TrainOptions, RefuseUnknownKeysByName) {
+  base::Json json = to_json(recipe("small-wc"));
+  json["learning_rat"] = 1;
+  try {
+    train_options_from_json(json, "test");
+    FAIL() << "expected an error";
+  } catch (const base::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("did you mean 'learning_rate'?"));
+  }
+}
+
+TEST(TrainOptions, RefuseValuesOutOfRangeAndNaN) {
+  EXPECT_EQ(refusal([](TrainOptions&) {}), "no error");
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.steps = 0; }), HasSubstr("'steps'"));
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.threads = 33; }), HasSubstr("'batch' (32), got 33"));
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.learning_rate = NAN; }), HasSubstr("got nan"));
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.learning_rate = 0; }), HasSubstr("learning_rate"));
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.beta2 = 1; }), HasSubstr("'beta2'"));
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.clip_norm = -1; }), HasSubstr("'clip_norm'"));
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.weight_decay = INFINITY; }),
+              HasSubstr("'weight_decay'"));
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.final_fraction = 2; }), HasSubstr("of 0 to 1"));
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.language.records = 90; }), HasSubstr("'keys'"));
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.model.vocab_size = 7; }), HasSubstr("got 7"));
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.model.context_length = 10; }),
+              HasSubstr("sequences of 65 tokens, got 10"));
+}
+
+TEST(LearningRate, RisesLinearlyThenFallsAsHalfACosine) {
+  TrainOptions options;
+  options.learning_rate = 2;
+  options.warmup_steps = 10;
+  options.steps = 111;
+  options.final_fraction = 0.1;
+  EXPECT_DOUBLE_EQ(learning_rate_at(options, 0), 0.2);
+  EXPECT_DOUBLE_EQ(learning_rate_at(options, 9), 2);
+  EXPECT_DOUBLE_EQ(learning_rate_at(options, 10), 2);
+  EXPECT_DOUBLE_EQ(learning_rate_at(options, 60), 2 * (0.1 + 0.9 * 0.5));
+  EXPECT_NEAR(learning_rate_at(options, 110), 0.2, 1e-12);
+  EXPECT_NEAR(learning_rate_at(options, 5000), 0.2, 1e-12);
+}
+
+TEST(LearningRate, IsDefinedForTheShortestTrainings) {
+  for (const std::int64_t steps : {1, 2, 3}) {
+    for (const std::int64_t warmup : {0, 1, 5}) {
+      TrainOptions options;
+      options.steps = steps;
+      options.warmup_steps = warmup;
+      for (std::int64_t step = 0; step < steps; ++step) {
+        const double rate = learning_rate_at(options, step);
+        EXPECT_TRUE(rate > 0 && rate <= options.learning_rate) << steps << warmup << step << rate;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvphase::train

@@ -1,0 +1,233 @@
+#include "train/training_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/random.h"
+#include "base/stop.h"
+#include "train/recipes.h"
+
+namespace kvphase::train {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+TrainOptions tiny() {
+  TrainOptions options = recipe("small-wc");
+  options.model.width = 16;
+  options.model.head_width = 8;
+  options.model.rope_dims = 8;
+  options.model.ff_width = 16;
+  options.language = {.keys = 8, .values = 8, .haystack = 16, .records = 3, .queries = 3};
+  options.batch = 4;
+  options.steps = 60;
+  options.warmup_steps = 5;
+  options.checkpoint_interval = 7;
+  options.validation_sequences = 8;
+  fit_model_to_language(options);
+  return options;
+}
+
+constexpr int kFinishedExit = 10;  // exit codes of the child processes
+constexpr int kInterruptedExit = 11;
+constexpr int kErrorExit = 12;
+
+class TrainingRun : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "kvphase-train-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // Starts or resumes in a child process. The child asks itself to stop after `stop_after` steps of
+  // its own.
+  pid_t spawn(const TrainOptions& options, const fs::path& folder, std::int64_t stop_after = -1) {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    try {
+      std::int64_t steps = 0;
+      const auto count = [&](const TrainProgress&) {
+        if (++steps == stop_after) base::request_stop();
+      };
+      const TrainResult result = fs::exists(folder / "train.json")
+                                     ? resume_training(folder, count)
+                                     : start_training(options, folder, count);
+      ::_exit(result.outcome == TrainOutcome::kFinished ? kFinishedExit : kInterruptedExit);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      ::_exit(kErrorExit);
+    }
+  }
+
+  static int wait_for(pid_t child) {
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    return status;
+  }
+
+  // Rows of log.csv without the seconds.
+  static std::vector<std::string> log_rows(const fs::path& folder) {
+    std::vector<std::string> rows;
+    std::istringstream text(base::read_file(folder / "log.csv"));
+    for (std::string line; std::getline(text, line);) {
+      rows.push_back(line.substr(0, line.rfind(',')));
+    }
+    return rows;
+  }
+
+  static void expect_same_training(const fs::path& one, const fs::path& other) {
+    for (const char* name : {"model.safetensors", "config.json", "tokens.json"}) {
+      EXPECT_TRUE(base::read_file(one / name) == base::read_file(other / name)) << name;
+    }
+    const model::TrainingCard a = model::read_training_card(one);
+    const model::TrainingCard b = model::read_training_card(other);
+    EXPECT_EQ(a.loss, b.loss);
+    EXPECT_EQ(a.tokens, b.tokens);
+    EXPECT_EQ(log_rows(one), log_rows(other));
+    EXPECT_FALSE(fs::exists(other / "resume"));
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(TrainingRun, LeavesACheckpointACardAndALog) {
+  std::vector<TrainProgress> seen;
+  const TrainOptions options = tiny();
+  const TrainResult result = start_training(
+      options, folder_ / "a", [&](const TrainProgress& progress) { seen.push_back(progress); });
+  EXPECT_EQ(result.outcome, TrainOutcome::kFinished);
+  EXPECT_EQ(result.step, 60);
+  ASSERT_EQ(seen.size(), 60U);
+  EXPECT_EQ(seen.back().step, 60);
+  EXPECT_EQ(seen.back().eta_seconds, 0);
+  EXPECT_GT(seen.back().tokens_per_second, 0);
+  const model::Checkpoint checkpoint = model::read_checkpoint(folder_ / "a");
+  EXPECT_EQ(checkpoint.sha256, result.sha256);
+  EXPECT_EQ(checkpoint.card.tokens, 60 * 4 * 23);
+  EXPECT_TRUE(checkpoint.card.loss.has_value() && checkpoint.card.accuracy.has_value());
+  EXPECT_EQ(checkpoint.token_names.back(), "v7");
+  EXPECT_EQ(task::lookup_language_from_json(checkpoint.card.language, "card"), options.language);
+  EXPECT_EQ(log_rows(folder_ / "a").size(), 61U);
+  EXPECT_FALSE(fs::exists(folder_ / "a" / "resume"));
+}
+
+TEST_F(TrainingRun, ExistingFolderIsRefusedAndLeftAlone) {
+  base::write_file_atomically(folder_ / "mine", "precious");
+  EXPECT_THROW(start_training(tiny(), folder_, nullptr), base::Error);
+  EXPECT_EQ(base::read_file(folder_ / "mine"), "precious");
+}
+
+TEST_F(TrainingRun, ResumingWhatIsNoTrainingIsRefused) {
+  EXPECT_THROW(resume_training(folder_, nullptr), base::Error);
+  EXPECT_THROW(resume_training(folder_ / "absent", nullptr), base::Error);
+}
+
+TEST_F(TrainingRun, StoppedAndResumedEndsInTheSameBytes) {
+  for (const std::int64_t threads : {1, 2}) {
+    TrainOptions options = tiny();
+    options.threads = threads;
+    const fs::path whole = folder_ / fmt::format("whole{}", threads);
+    const fs::path pieces = folder_ / fmt::format("pieces{}", threads);
+    EXPECT_EQ(WEXITSTATUS(wait_for(spawn(options, whole))), kFinishedExit);
+    for (const std::int64_t stop_after : {1, 6, 7, 20}) {
+      EXPECT_EQ(WEXITSTATUS(wait_for(spawn(options, pieces, stop_after))), kInterruptedExit);
+    }
+    EXPECT_EQ(WEXITSTATUS(wait_for(spawn(options, pieces))), kFinishedExit);
+    expect_same_training(whole, pieces);
+    // Complete: resuming changes nothing.
+    EXPECT_EQ(WEXITSTATUS(wait_for(spawn(options, pieces))), kFinishedExit);
+    expect_same_training(whole, pieces);
+  }
+}
+
+TEST_F(TrainingRun, KilledAtAnyMomentAndResumedEndsInTheSameBytes) {
+  TrainOptions options = tiny();
+  options.checkpoint_interval = 1;  // most of the time goes into saving
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(WEXITSTATUS(wait_for(spawn(options, folder_ / "whole"))), kFinishedExit);
+  const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::now() - begin);
+
+  base::Random random(base::derive_seed(1, "kill"));
+  int kills = 0;
+  for (int round = 0; round < 2; ++round) {
+    const fs::path folder = folder_ / fmt::format("killed{}", round);
+    for (;;) {
+      const pid_t child = spawn(options, folder);
+      // Long enough to get somewhere, short enough to be killed about five times.
+      std::this_thread::sleep_for(whole * (0.05 + 0.25 * random.uniform()));
+      ::kill(child, SIGKILL);
+      const int status = wait_for(child);
+      if (WIFEXITED(status)) {
+        ASSERT_EQ(WEXITSTATUS(status), kFinishedExit);
+        break;
+      }
+      ++kills;
+      ASSERT_LT(kills, 200) << "no progress";
+      // Killed before its options were written: nothing to resume.
+      if (!fs::exists(folder / "train.json")) fs::remove_all(folder);
+    }
+    expect_same_training(folder_ / "whole", folder);
+  }
+  std::printf("killed %d times\n", kills);
+  EXPECT_GT(kills, 3);
+}
+
+TEST_F(TrainingRun, SecondProcessInTheSameFolderIsRefused) {
+  TrainOptions options = tiny();
+  bool refused = false;
+  start_training(options, folder_ / "a", [&](const TrainProgress& progress) {
+    if (progress.step != 3) return;
+    try {
+      resume_training(folder_ / "a", nullptr);
+    } catch (const base::Error& error) {
+      refused = true;
+      EXPECT_THAT(error.what(), HasSubstr("another process"));
+    }
+  });
+  EXPECT_TRUE(refused);
+}
+
+TEST_F(TrainingRun, DivergenceStopsAndKeepsTheLastGoodState) {
+  TrainOptions options = tiny();
+  options.learning_rate = 1e25;
+  options.warmup_steps = 20;
+  options.checkpoint_interval = 1;
+  const TrainResult result = start_training(options, folder_ / "a", nullptr);
+  EXPECT_EQ(result.outcome, TrainOutcome::kDiverged);
+  EXPECT_THAT(result.message, HasSubstr(fmt::format("in step {}", result.step + 1)));
+  EXPECT_THAT(result.message, HasSubstr("lower the learning rate"));
+  std::printf("%s\n", result.message.c_str());
+  ASSERT_GE(result.step, 1);
+  EXPECT_EQ(model::read_checkpoint(result.saved).card.steps, result.step);
+  EXPECT_FALSE(fs::exists(folder_ / "a" / "model.safetensors"));
+}
+
+TEST_F(TrainingRun, DamagedStateIsNamed) {
+  EXPECT_EQ(WEXITSTATUS(wait_for(spawn(tiny(), folder_ / "a", 10))), kInterruptedExit);
+  const fs::path state = folder_ / "a" / "resume" / "step-000010";
+  for (const char* name : {"optimizer.safetensors", "state.json", "model.safetensors"}) {
+    const std::string good = base::read_file(state / name);
+    fs::resize_file(state / name, good.size() / 2);
+    try {
+      resume_training(folder_ / "a", nullptr);
+      ADD_FAILURE() << "expected an error for " << name;
+    } catch (const base::Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(name));
+    }
+    base::write_file_atomically(state / name, good);
+  }
+}
+
+}  // namespace
+}  // namespace kvphase::train
