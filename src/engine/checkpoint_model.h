@@ -1,0 +1,30 @@
+// A trained checkpoint as a language model: prompts in batches through our own network. Must not
+// know tasks or what a position means.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "lm/language_model.h"
+
+namespace kvphase::engine {
+
+struct EngineOptions {
+  std::int64_t threads = 1;  // batches run side by side
+  // Prompt tokens in one forward pass: more is faster until it no longer fits the cache, and needs
+  // memory in proportion.
+  std::int64_t batch_tokens = 4096;
+  std::string name;  // what a person calls the model; empty: the folder's name
+};
+
+// Text is token names separated by blanks ("f3 k12 v7 | k12"); an unknown name is a usage error.
+// Prompts of equal length share a pass and only their last position's logits are computed; log
+// probabilities are taken in double. A reply depends on the other prompts of the call at most in
+// the last bits (matrix products of other sizes may add in another order).
+// Throws a usage error for a folder that is no complete checkpoint.
+std::unique_ptr<lm::LanguageModel> open_checkpoint(const std::filesystem::path& folder,
+                                                   const EngineOptions& options = {});
+
+}  // namespace kvphase::engine
