@@ -127,10 +127,17 @@ std::vector<PowerSetting> power_settings() {
                       {.items = 400, .period = 2, .phase_chance = {0.950, 0.897}},
                       {},
                       kFewestRightPeriods});
-  settings.push_back({"period 4, one phase -1 logit of a continuous score, 5 items",
-                      {.items = 5, .item_sd = 2, .period = 4, .drop = 1, .continuous = true},
-                      {},
-                      {}});
+  // The same answers as a margin and as right or wrong: what a continuous score saves.
+  for (const std::int64_t items : {5, 10, 20, 40}) {
+    for (const bool sign : {false, true}) {
+      settings.push_back(
+          {fmt::format("period 4, one phase -1 logit, {} items, {}", items,
+                       sign ? "right or wrong" : "margin"),
+           {.items = items, .item_sd = 1, .period = 4, .drop = 1, .continuous = true, .sign = sign},
+           {},
+           {}});
+    }
+  }
   return settings;
 }
 

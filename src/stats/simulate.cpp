@@ -65,6 +65,7 @@ ScoreTable simulate(const SimulatedAudit& audit, base::Random& random) {
       double score = 0;
       if (audit.continuous) {
         score = x - drop + random.normal();
+        if (audit.sign) score = score > 0 ? 1 : 0;
       } else {
         score = random.uniform() < inverse_logit(x) - drop ? 1 : 0;
       }

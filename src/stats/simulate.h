@@ -28,7 +28,8 @@ struct SimulatedAudit {
   double drop = 0;            // probability taken from one random phase of the period
   std::vector<double>
       phase_chance;         // instead of accuracy and drop: chance per phase (period of them)
-  bool continuous = false;  // score = the logit plus standard normal noise, drop in logits
+  bool continuous = false;  // score = the logit plus standard normal noise; drop is in logits
+  bool sign = false;        // of a continuous score: right when it is above 0, as in answering
 };
 
 ScoreTable simulate(const SimulatedAudit& audit, base::Random& random);
