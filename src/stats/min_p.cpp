@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/math/special_functions/gamma.hpp>
 #include <cmath>
+#include <numeric>
 
 namespace kvphase::stats {
 namespace {
@@ -14,6 +15,17 @@ double count_as_large(const std::vector<double>& sorted, double x) {
   return static_cast<double>(sorted.end() - std::lower_bound(sorted.begin(), sorted.end(), limit));
 }
 
+// How extreme a draw is for its most extreme candidate: smaller p first, then the larger statistic
+// relative to that candidate's mean over all draws.
+struct Extremity {
+  double p = 1;
+  double ratio = 0;
+};
+
+bool at_least_as_extreme(const Extremity& a, const Extremity& b) {
+  return a.p < b.p || (a.p == b.p && a.ratio >= b.ratio * (1 - kTie));
+}
+
 }  // namespace
 
 MinP min_p(std::span<const double> observed, std::span<const double> null) {
@@ -22,22 +34,28 @@ MinP min_p(std::span<const double> observed, std::span<const double> null) {
   if (candidates == 0) return result;
   const std::size_t draws = null.size() / candidates;
   const double size = static_cast<double>(draws) + 1;
-  std::vector<double> smallest(draws, 1.0);
+  std::vector<Extremity> of_draw(draws);
+  std::vector<Extremity> of_observed;
   std::vector<double> sorted(draws + 1);
   for (std::size_t c = 0; c < candidates; ++c) {
     for (std::size_t b = 0; b < draws; ++b) sorted[b] = null[b * candidates + c];
     sorted[draws] = observed[c];  // the observation is one draw of the null
     std::ranges::sort(sorted);
-    result.raw.push_back(count_as_large(sorted, observed[c]) / size);
+    const double mean = std::reduce(sorted.begin(), sorted.end()) / size;
+    const auto extremity = [&](double x) {
+      return Extremity{.p = count_as_large(sorted, x) / size, .ratio = mean > 0 ? x / mean : 0};
+    };
+    of_observed.push_back(extremity(observed[c]));
+    result.raw.push_back(of_observed.back().p);
     for (std::size_t b = 0; b < draws; ++b) {
-      smallest[b] = std::min(smallest[b], count_as_large(sorted, null[b * candidates + c]) / size);
+      const Extremity here = extremity(null[b * candidates + c]);
+      if (at_least_as_extreme(here, of_draw[b])) of_draw[b] = here;
     }
   }
-  std::ranges::sort(smallest);
   for (std::size_t c = 0; c < candidates; ++c) {
-    const auto as_small =
-        std::upper_bound(smallest.begin(), smallest.end(), result.raw[c]) - smallest.begin();
-    result.adjusted.push_back((1 + static_cast<double>(as_small)) / size);
+    const auto as_extreme = std::ranges::count_if(
+        of_draw, [&](const Extremity& x) { return at_least_as_extreme(x, of_observed[c]); });
+    result.adjusted.push_back((1 + static_cast<double>(as_extreme)) / size);
   }
   return result;
 }

@@ -197,6 +197,18 @@ TEST(Period, PermutingInsideClassesKeepsTheClassSums) {
   EXPECT_TRUE(changed);
 }
 
+TEST(Period, MinPOfAStrongPatternIsNotHeldUpByTheOtherCandidates) {
+  // 499 null draws of 10 candidates; only the first observed statistic is far outside its null.
+  base::Random random(5);
+  std::vector<double> null(499 * 10);
+  for (double& x : null) x = random.uniform();
+  std::vector<double> observed(10, 0.5);
+  observed[0] = 50;
+  const MinP p = min_p(observed, null);
+  EXPECT_EQ(p.adjusted[0], 1.0 / 500) << "smallest p that 499 draws can give";
+  EXPECT_EQ(p.adjusted[1], 1) << "an ordinary statistic";
+}
+
 TEST(Period, MinPAdjustsForTheNumberOfCandidates) {
   base::Random random(12);
   constexpr std::size_t kDraws = 4000;
