@@ -32,6 +32,7 @@ struct ModelTraits {
   std::optional<std::int64_t> stride;        // S of the chunk compressor
   std::optional<std::int64_t> local_window;  // exact recent tokens
   bool full_attention = false;               // known to have no chunked compression
+  bool staggered_grid = false;  // KV heads on shifted grids: no phase is the boundary of every head
 };
 
 // "What follows this prompt, and how likely is `target`?"
