@@ -6,6 +6,9 @@ namespace kvphase::cli {
 namespace {
 
 constexpr std::array kCommands = {
+    Command{"demo", "Train three small models, audit each by phase, show the effect", add_demo},
+    Command{"train", "Train a model from a recipe", add_train},
+    Command{"audit", "Find a model's periodic weak spots", add_audit},
     Command{"analyze", "A verdict and a report from results you already have", add_analyze},
     Command{"serve", "A trained checkpoint behind an OpenAI-compatible API", add_serve},
 };

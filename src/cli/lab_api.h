@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "lm/language_model.h"
@@ -15,29 +16,38 @@
 namespace kvphase::cli {
 
 // Changes whenever a struct below does: a module of another build is refused.
-inline constexpr int kLabAbi = 1;
+inline constexpr int kLabAbi = 2;
 
 struct TrainProgress {
-  std::int64_t step = 0;
+  std::int64_t step = 0;  // done
   std::int64_t steps = 0;
-  double loss = 0;      // nats per target
-  double accuracy = 0;  // share of targets that are the top prediction
+  double loss = 0;      // of the step's batch, nats per answer
+  double accuracy = 0;  // of the step's batch, 0 to 1
   double tokens_per_second = 0;
-  double seconds = 0;  // since the start of this session
+  double eta_seconds = 0;
 };
 
 struct TrainRequest {
-  base::Json model;              // the model's configuration (model/config.h)
-  base::Json recipe;             // the training's options
-  std::filesystem::path folder;  // the run's folder
-  bool resume = false;           // go on in `folder` instead of creating it
-  std::int64_t threads = 0;      // 0: the machine's choice
+  std::string recipe;            // a name of recipes()
+  base::Json overrides;          // merged into the recipe's options (JSON merge patch); null: none
+  std::filesystem::path folder;  // new, or with resume the folder to continue
+  bool resume = false;
 };
 
+enum class TrainState { kFinished, kInterrupted, kDiverged };
+
 struct TrainOutcome {
-  std::filesystem::path checkpoint;
-  bool interrupted = false;  // stopped by base::stop_requested(), resumable
-  base::Json card;           // the training card
+  TrainState state = TrainState::kFinished;
+  std::string message;  // what happened and what to do, when not finished
+  std::vector<std::string> warnings;
+  std::int64_t parameters = 0;
+  base::Json card;  // the training card, when finished
+};
+
+struct RecipeSummary {
+  std::string name;
+  std::string meaning;
+  base::Json options;  // all of them, as train.json holds them
 };
 
 struct LabApi {
@@ -46,6 +56,7 @@ struct LabApi {
                                                         std::int64_t threads) = nullptr;
   TrainOutcome (*train)(const TrainRequest& request,
                         const std::function<void(const TrainProgress&)>& progress) = nullptr;
+  std::vector<RecipeSummary> (*recipes)() = nullptr;
 };
 
 // The module exports `extern "C" const kvphase::cli::LabApi* kvphase_lab_api();`.

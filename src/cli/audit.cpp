@@ -1,0 +1,114 @@
+// kvphase audit: does this model have periodic weak spots, with which period, and how bad is the
+// worst phase?
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+
+#include "base/error.h"
+#include "cli/audit_checkpoint.h"
+#include "cli/command.h"
+#include "report/terminal.h"
+#include "report/write.h"
+
+namespace kvphase::cli {
+namespace {
+
+struct AuditArguments {
+  std::string model;
+  std::string task = "lookup";
+  std::string out;
+  std::string resume;
+  std::string control;
+  bool json = false;
+  CheckpointAudit audit;
+};
+
+ExitCode exit_code_of(const record::Result& result) {
+  switch (result.verdict.kind) {
+    case record::VerdictKind::kPeriodic:
+    case record::VerdictKind::kNoPeriod:
+      return kSuccess;
+    case record::VerdictKind::kNotLearned:
+    case record::VerdictKind::kInconclusive:
+      break;
+  }
+  return kInconclusive;
+}
+
+ExitCode run_audit_command(const AuditArguments& arguments, const Session& session) {
+  if (arguments.model.find("://") != std::string::npos) {
+    throw base::usage_error("audit", "expected a checkpoint folder, got the address {}",
+                            arguments.model);
+  }
+  if (!arguments.out.empty() && !arguments.resume.empty()) {
+    throw base::usage_error("audit",
+                            "expected --out or --resume, got both; --resume names the folder");
+  }
+  CheckpointAudit audit = arguments.audit;
+  audit.checkpoint = arguments.model;
+  audit.control = arguments.control;
+  audit.resume = !arguments.resume.empty();
+  audit.out = audit.resume ? arguments.resume : arguments.out;
+  if (audit.out.empty()) {
+    const auto folder = std::filesystem::weakly_canonical(audit.checkpoint).filename().string();
+    audit.out = fmt::format("runs/{}-{}-{}", folder, arguments.task,
+                            audit.padding == task::Padding::kPrefix ? "prefix" : "in-sequence");
+  }
+  const AuditOutcome outcome = audit_checkpoint(audit, session);
+  if (!outcome.complete) {
+    session.console.warning(
+        fmt::format("stopped; what was answered is kept. Go on with the same options and --resume "
+                    "{} in place of --out",
+                    audit.out.string()));
+    return kInterrupted;
+  }
+  if (arguments.json) {
+    session.console.result(report::result_json(outcome.result));
+  } else {
+    session.console.result(
+        report::terminal_report(outcome.result, {.color = session.console.color_on_stdout()}));
+  }
+  session.console.progress(fmt::format("report: {}", (audit.out / "report.html").string()));
+  return exit_code_of(outcome.result);
+}
+
+}  // namespace
+
+Action add_audit(CLI::App& options) {
+  auto arguments = std::make_shared<AuditArguments>();
+  CheckpointAudit& audit = arguments->audit;
+  options.add_option("model", arguments->model, "Checkpoint folder of `kvphase train`")->required();
+  options.add_option("--task", arguments->task, "lookup (default)")
+      ->check(CLI::IsMember({"lookup"}).description(""));
+  const std::map<std::string, task::Padding> paddings = {
+      {"prefix", task::Padding::kPrefix}, {"in-sequence", task::Padding::kInSequence}};
+  options
+      .add_option("--padding", audit.padding,
+                  "prefix (default): the records move together; in-sequence: each by itself")
+      ->transform(CLI::CheckedTransformer(paddings).description(""))
+      ->type_name("WHERE");
+  options.add_option("-R,--modulus", audit.modulus,
+                     "Residues of the target's position (default 24)");
+  options.add_option("--items", audit.items, "Items, each asked at every residue (default 576)");
+  options.add_option("--seed", audit.seed, "Seed of prompts and resampling (default 1)");
+  options.add_option("--records", audit.records, "Records per prompt (default: as trained)");
+  options.add_option("--haystack", audit.haystack,
+                     "Tokens before the question (default: as trained)");
+  options.add_option("--demonstrations", audit.demonstrations,
+                     "Answered questions before the target's (default 8)");
+  options.add_option("--stride", audit.stride,
+                     "Stride to fold by when the model has no chunked layer of its own");
+  options.add_option("--min-accuracy", audit.min_accuracy,
+                     "Mean below which flat means 'not learned' (exit 3)");
+  options.add_option("--control", arguments->control,
+                     "Folder of an audited control to draw beside");
+  options.add_option("--threads", audit.threads, "Threads (default: all cores)");
+  options.add_option("-o,--out", arguments->out,
+                     "New run folder (default runs/MODEL-TASK-PADDING)");
+  options.add_option("--resume", arguments->resume, "Finish the interrupted run in this folder");
+  options.add_flag("--json", arguments->json, "The result object on stdout");
+  return [arguments](const Session& session) { return run_audit_command(*arguments, session); };
+}
+
+}  // namespace kvphase::cli

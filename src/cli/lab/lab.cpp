@@ -1,0 +1,80 @@
+// The module that cli opens for everything torch: thin bridges from cli/lab_api.h to train and
+// engine.
+#include "cli/lab_api.h"
+#include "engine/checkpoint_model.h"
+#include "task/lookup_language.h"
+#include "train/recipes.h"
+#include "train/training_run.h"
+
+namespace kvphase::cli {
+namespace {
+
+std::unique_ptr<lm::LanguageModel> open_checkpoint(const std::filesystem::path& folder,
+                                                   std::int64_t threads) {
+  return engine::open_checkpoint(folder, {.threads = threads});
+}
+
+train::TrainOptions options_of(const TrainRequest& request) {
+  const train::TrainOptions named = train::recipe(request.recipe);
+  if (request.overrides.is_null() || request.overrides.empty()) return named;
+  base::Json json = train::to_json(named);
+  // The model is fitted to the language that the overrides leave, unless they say otherwise.
+  base::Json fitted = request.overrides;
+  if (request.overrides.contains("language")) {
+    base::Json language = json.at("language");
+    language.merge_patch(request.overrides.at("language"));
+    const auto sizes = task::lookup_language_from_json(language, "train.language");
+    fitted["model"]["vocab_size"] = sizes.vocab_size();
+    fitted["model"]["context_length"] = sizes.length();
+    fitted.merge_patch(request.overrides);
+  }
+  json.merge_patch(fitted);
+  return train::train_options_from_json(json, "train");
+}
+
+TrainOutcome train_model(const TrainRequest& request,
+                         const std::function<void(const TrainProgress&)>& progress) {
+  const auto forward = [&](const train::TrainProgress& p) {
+    progress({.step = p.step,
+              .steps = p.steps,
+              .loss = p.loss,
+              .accuracy = p.accuracy,
+              .tokens_per_second = p.tokens_per_second,
+              .eta_seconds = p.eta_seconds});
+  };
+  const train::TrainResult result =
+      request.resume ? train::resume_training(request.folder, forward)
+                     : train::start_training(options_of(request), request.folder, forward);
+  TrainOutcome outcome{.message = result.message, .warnings = result.warnings};
+  switch (result.outcome) {
+    case train::TrainOutcome::kFinished:
+      outcome.state = TrainState::kFinished;
+      outcome.card = model::to_json(result.card);
+      break;
+    case train::TrainOutcome::kInterrupted:
+      outcome.state = TrainState::kInterrupted;
+      break;
+    case train::TrainOutcome::kDiverged:
+      outcome.state = TrainState::kDiverged;
+      break;
+  }
+  return outcome;
+}
+
+std::vector<RecipeSummary> recipes() {
+  std::vector<RecipeSummary> list;
+  for (const train::Recipe& recipe : train::recipes()) {
+    list.push_back({.name = recipe.name,
+                    .meaning = recipe.meaning,
+                    .options = train::to_json(recipe.options)});
+  }
+  return list;
+}
+
+constexpr LabApi kApi = {
+    .open_checkpoint = open_checkpoint, .train = train_model, .recipes = recipes};
+
+}  // namespace
+}  // namespace kvphase::cli
+
+extern "C" const kvphase::cli::LabApi* kvphase_lab_api() { return &kvphase::cli::kApi; }

@@ -1,0 +1,138 @@
+// kvphase train: one model from a recipe, resumable at any moment.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/lab_api.h"
+
+namespace kvphase::cli {
+namespace {
+
+struct TrainArguments {
+  std::string recipe = "main-wc";
+  std::vector<std::string> sets;
+  std::string out;
+  std::string resume;
+  std::optional<std::int64_t> stride;
+  std::optional<std::int64_t> window;
+  std::optional<std::int64_t> steps;
+  std::optional<std::uint64_t> seed;
+  std::optional<std::int64_t> threads;
+  bool list = false;
+};
+
+// "model.chunk.gate=scalar": the value is JSON where it parses as such, else text.
+void apply_setting(base::Json& overrides, const std::string& setting) {
+  const auto equals = setting.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw base::usage_error("train", "expected --set KEY=VALUE, got '{}'", setting);
+  }
+  const std::string value = setting.substr(equals + 1);
+  base::Json parsed = base::Json::parse(value, nullptr, false);
+  if (parsed.is_discarded()) parsed = value;
+  std::string pointer = "/" + setting.substr(0, equals);
+  for (char& c : pointer) {
+    if (c == '.') c = '/';
+  }
+  overrides[base::Json::json_pointer(pointer)] = parsed;
+}
+
+base::Json overrides_of(const TrainArguments& arguments) {
+  base::Json overrides = base::Json::object();
+  if (arguments.stride) overrides["model"]["chunk"]["stride"] = *arguments.stride;
+  if (const auto window = arguments.window ? arguments.window : arguments.stride; window) {
+    overrides["model"]["chunk"]["window"] = *window;
+  }
+  if (arguments.steps) overrides["steps"] = *arguments.steps;
+  if (arguments.seed) overrides["seed"] = *arguments.seed;
+  if (arguments.threads) overrides["threads"] = *arguments.threads;
+  for (const std::string& setting : arguments.sets) apply_setting(overrides, setting);
+  return overrides;
+}
+
+void list_recipes(const Session& session, const LabApi& lab) {
+  for (const RecipeSummary& recipe : lab.recipes()) {
+    session.console.result(fmt::format("{:<22} {}\n", recipe.name, recipe.meaning));
+  }
+}
+
+ExitCode run_train(const TrainArguments& arguments, const Session& session) {
+  if (!arguments.list && arguments.out.empty() == arguments.resume.empty()) {
+    throw base::usage_error("train",
+                            "expected --out FOLDER for a new training or --resume FOLDER, got {}",
+                            arguments.out.empty() ? "neither" : "both");
+  }
+  const LabApi& lab = load_lab();
+  if (arguments.list) {
+    list_recipes(session, lab);
+    return kSuccess;
+  }
+  const bool resume = !arguments.resume.empty();
+  const base::Json overrides = overrides_of(arguments);
+  if (resume && !overrides.empty()) {
+    throw base::usage_error("train",
+                            "expected no options beside --resume (the folder knows them), got {}",
+                            overrides.dump());
+  }
+  const TrainRequest request{.recipe = arguments.recipe,
+                             .overrides = overrides,
+                             .folder = resume ? arguments.resume : arguments.out,
+                             .resume = resume};
+  base::Stopwatch since_line;
+  bool first = true;
+  const TrainOutcome outcome = lab.train(request, [&](const TrainProgress& progress) {
+    const bool last = progress.step == progress.steps;
+    const double pause = session.console.stderr_is_terminal() ? 0.2 : 5;
+    if (!first && !last && since_line.seconds() < pause) return;
+    first = false;
+    since_line = base::Stopwatch();
+    session.console.progress_in_place(
+        fmt::format("step {}/{}  loss {:.3f}  accuracy {:.1f}%  {:.0f} tokens/s  {} left",
+                    progress.step, progress.steps, progress.loss, 100 * progress.accuracy,
+                    progress.tokens_per_second, base::format_duration(progress.eta_seconds)),
+        last);
+  });
+  for (const std::string& warning : outcome.warnings) session.console.warning(warning);
+  switch (outcome.state) {
+    case TrainState::kInterrupted:
+      session.console.warning(outcome.message);
+      return kInterrupted;
+    case TrainState::kDiverged:
+      session.console.error(outcome.message);
+      return kEnvironment;
+    case TrainState::kFinished:
+      break;
+  }
+  session.console.result(fmt::format(
+      "{}: trained in {}, loss {:.3f}, accuracy {:.1f}% on fresh sequences\n",
+      request.folder.string(), base::format_duration(outcome.card.at("seconds").get<double>()),
+      outcome.card.at("loss").get<double>(), 100 * outcome.card.at("accuracy").get<double>()));
+  return kSuccess;
+}
+
+}  // namespace
+
+Action add_train(CLI::App& options) {
+  auto arguments = std::make_shared<TrainArguments>();
+  options.add_option("--recipe", arguments->recipe, "What to train; see --list (default main-wc)");
+  options.add_flag("--list", arguments->list, "List the recipes");
+  options.add_option("-o,--out", arguments->out, "New folder for the training and its checkpoint");
+  options.add_option("--resume", arguments->resume, "Continue the training in this folder");
+  options.add_option("--stride", arguments->stride, "Stride S of chunked layers");
+  options.add_option("--window", arguments->window,
+                     "Window W of chunked layers (default: the stride)");
+  options.add_option("--steps", arguments->steps, "Optimiser steps");
+  options.add_option("--seed", arguments->seed, "Seed of weights and data");
+  options.add_option("--threads", arguments->threads,
+                     "Threads; another number may change the last bits");
+  options
+      .add_option("--set", arguments->sets,
+                  "KEY=VALUE: any option of train.json, e.g. model.chunk.gate=scalar")
+      ->allow_extra_args(false);
+  return [arguments](const Session& session) { return run_train(*arguments, session); };
+}
+
+}  // namespace kvphase::cli
