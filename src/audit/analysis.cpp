@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "audit/findable.h"
 #include "audit/scores.h"
 #include "audit/verdict.h"
 #include "base/error.h"
@@ -78,6 +79,8 @@ class RowsAnalysis {
     return std::ranges::adjacent_find(table_.score, std::ranges::not_equal_to()) ==
            table_.score.end();
   }
+
+  std::optional<double> variance() const { return noise_variance(table_, paired_); }
 
   Curve curve(std::int64_t modulus) const;
   record::Period period() const { return test(table_, paired_ ? table_ : pooled_); }
@@ -367,6 +370,19 @@ void note_resolution(Result& r, const AnalysisOptions& options) {
   }
 }
 
+// The dip that a verdict of "no period" talks about: one phase in four, the commonest stride.
+constexpr std::int64_t kFindableStride = 4;
+
+std::optional<double> findable(const Result& r, const std::optional<double>& variance) {
+  if (!variance || r.period.candidates.empty()) return std::nullopt;
+  return findable_dip({.observations = r.design.scored,
+                       .variance = *variance,
+                       .share = r.score == "accuracy" ? r.mean.value : std::nullopt,
+                       .stride = kFindableStride,
+                       .candidates = std::ssize(r.period.candidates),
+                       .level = r.period.level});
+}
+
 std::string make_title(const Dataset& data) {
   std::string title = data.name;
   if (!data.task.empty()) title += (title.empty() ? "" : " on ") + data.task;
@@ -405,6 +421,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   r.notes = data.notes;
   const std::optional<std::int64_t> window = options.window ? options.window : data.window;
   bool all_equal = false;
+  std::optional<double> variance;
   std::optional<Stride> stride;
   if (data.rows) {
     const RowsAnalysis rows(data, options);
@@ -415,6 +432,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
     r.design.scored = rows.scored();
     r.design.missing = r.design.observations - r.design.scored;
     all_equal = rows.all_equal();
+    variance = rows.variance();
     take_curve(r, rows.curve(data.modulus));
     r.period = rows.period();
     stride = choose_stride(data, options, r.period);
@@ -429,6 +447,10 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
     r.design.scored = r.design.observations;
     const std::int64_t correct = stats::total_correct(counts);
     all_equal = correct == 0 || correct == r.design.scored;
+    if (r.design.scored > 0) {
+      const double share = static_cast<double>(correct) / static_cast<double>(r.design.scored);
+      variance = share * (1 - share);
+    }
     take_curve(r, counts_curve(counts, options));
     r.period = convert(stats::find_period(
         counts,
@@ -451,7 +473,10 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   note_groups(r);
   note_missing(r);
   note_resolution(r, options);
-  r.verdict = decide(r, {.min_accuracy = options.min_accuracy, .all_equal = all_equal});
+  r.verdict = decide(r, {.min_accuracy = options.min_accuracy,
+                         .findable = findable(r, variance),
+                         .findable_stride = kFindableStride,
+                         .all_equal = all_equal});
   return r;
 }
 

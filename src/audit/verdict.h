@@ -10,8 +10,10 @@ namespace kvphase::audit {
 
 struct VerdictInput {
   std::optional<double> min_accuracy;
-  // Smallest weak-phase depth that this much data finds in four of five runs; empty: unknown.
+  // How far one phase of `findable_stride` must lie below the others for this much data to find it
+  // in four of five runs; empty: unknown.
   std::optional<double> findable;
+  std::int64_t findable_stride = 4;
   bool all_equal = false;  // every scored reply is the same
 };
 

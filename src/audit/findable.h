@@ -1,0 +1,40 @@
+// How weak a phase must be for the period test to see it, from the data's own noise: a formula, so
+// that every verdict of "no period" can say at once what it would have missed.
+//
+// One phase of S lies d below the others. Then SSB_S / sigma^2 is non-central chi-squared with S-1
+// degrees of freedom and lambda = n d^2 (S-1) / (S^2 sigma^2): n observations, sigma^2 the variance
+// of a score around its item's mean. For right/wrong the weak phase has its own variance: with m
+// the mean, sigma^2(d) = sigma^2 ((S-1) + v(m-d)/v(m)) / S, v(p) = p(1-p). The test is taken as
+// chi-squared at level / candidates (Bonferroni; the test itself uses min-p). The trend that the
+// test takes out and its guards cost power; half of the allowed misses are set aside for them,
+// which simulation shows to be about right (findable_test.cpp prints how right).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "stats/score_table.h"
+
+namespace kvphase::audit {
+
+struct FindableInput {
+  std::int64_t observations = 0;  // n
+  double variance = 0;            // sigma^2 without a dip
+  std::optional<double> share;    // m, for right/wrong scores
+  std::int64_t stride = 4;        // S
+  std::int64_t candidates = 11;   // periods searched; 1: the stride is known
+  double level = 0.05;
+  double power = 0.8;
+};
+
+// The smallest d that is found with `power`. Empty without observations or variance.
+std::optional<double> findable_dip(const FindableInput& input);
+
+// Observations at which a dip d is found with `power`: the inverse, rounded up. d > 0.
+std::int64_t observations_for_dip(double dip, const FindableInput& input);
+
+// Variance of a score around the mean of its item; over all observations when not paired. Empty
+// without a degree of freedom.
+std::optional<double> noise_variance(const stats::ScoreTable& table, bool paired);
+
+}  // namespace kvphase::audit
