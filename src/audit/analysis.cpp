@@ -13,6 +13,7 @@
 #include "stats/bootstrap.h"
 #include "stats/gap.h"
 #include "stats/interval.h"
+#include "stats/missing.h"
 #include "stats/period.h"
 
 namespace kvphase::audit {
@@ -303,26 +304,29 @@ void note_groups(Result& r) {
   }
 }
 
-void note_missing(Result& r) {
+void note_missing(Result& r, std::uint64_t seed) {
   if (r.design.missing == 0 || r.score != "accuracy") return;
-  std::int64_t correct = 0;
-  for (const Group& group : r.residues) correct += group.correct;
-  const auto planned = static_cast<double>(r.design.observations);
-  double worst_low = 1;
-  double worst_high = 1;
+  stats::ResidueCounts counts;
+  std::vector<std::int64_t> missing;
   for (const Group& group : r.residues) {
-    if (group.planned == 0) continue;
-    const auto n = static_cast<double>(group.planned);
-    worst_low = std::min(worst_low, static_cast<double>(group.correct) / n);
-    worst_high =
-        std::min(worst_high, static_cast<double>(group.correct + group.planned - group.n) / n);
+    counts.n.push_back(group.n);
+    counts.correct.push_back(group.correct);
+    missing.push_back(group.planned - group.n);
   }
+  const stats::MissingResult bounds = stats::bound_missing(counts, missing, 10000, seed);
+  const auto percent = [](const stats::Bounds& b) {
+    return fmt::format("{:.1f}% or {:.1f}%", 100 * b.low.value_or(0), 100 * b.high.value_or(1));
+  };
   r.notes.push_back(fmt::format(
-      "{} of {} replies are missing and not counted as wrong. If all of them were wrong or all "
-      "right, the mean would be {:.1f}% or {:.1f}% and the worst residue {:.1f}% or {:.1f}%.",
-      r.design.missing, r.design.observations, 100 * static_cast<double>(correct) / planned,
-      100 * static_cast<double>(correct + r.design.missing) / planned, 100 * worst_low,
-      100 * worst_high));
+      "{} of {} replies are missing and not counted as wrong. If all of them were wrong, or all "
+      "right, the mean would be {} and the worst residue {}.",
+      r.design.missing, r.design.observations, percent(bounds.mean), percent(bounds.worst)));
+  if (bounds.p_depends_on_group && *bounds.p_depends_on_group <= r.period.level) {
+    r.notes.push_back(fmt::format(
+        "Replies are missing at some residues more than at others (p = {:.2g}): find out "
+        "why before reading the curve.",
+        *bounds.p_depends_on_group));
+  }
 }
 
 void note_counts(Result& r) {
@@ -375,12 +379,15 @@ constexpr std::int64_t kFindableStride = 4;
 
 std::optional<double> findable(const Result& r, const std::optional<double>& variance) {
   if (!variance || r.period.candidates.empty()) return std::nullopt;
-  return findable_dip({.observations = r.design.scored,
-                       .variance = *variance,
-                       .share = r.score == "accuracy" ? r.mean.value : std::nullopt,
-                       .stride = kFindableStride,
-                       .candidates = std::ssize(r.period.candidates),
-                       .level = r.period.level});
+  const bool share = r.score == "accuracy";
+  const auto dip = findable_dip({.observations = r.design.scored,
+                                 .variance = *variance,
+                                 .share = share ? r.mean.value : std::nullopt,
+                                 .stride = kFindableStride,
+                                 .candidates = std::ssize(r.period.candidates),
+                                 .level = r.period.level});
+  // Not even a phase that is always wrong would be found.
+  return !dip && share ? std::optional(1.0) : dip;
 }
 
 std::string make_title(const Dataset& data) {
@@ -471,7 +478,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   }
   note_stride(r, stride);
   note_groups(r);
-  note_missing(r);
+  note_missing(r, options.seed);
   note_resolution(r, options);
   r.verdict = decide(r, {.min_accuracy = options.min_accuracy,
                          .findable = findable(r, variance),

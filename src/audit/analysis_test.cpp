@@ -224,6 +224,7 @@ TEST(Analysis, KeepsMissingRepliesApartAndBoundsThem) {
   EXPECT_EQ(r.residues[0].planned, 10);
   EXPECT_EQ(r.residues[0].n, 5);
   EXPECT_THAT(r.notes, Contains(HasSubstr("5 of 40 replies are missing")));
+  EXPECT_THAT(r.notes, Contains(HasSubstr("missing at some residues more than at others")));
 }
 
 TEST(Analysis, SaysWhenAResidueHasNoPrompt) {
