@@ -171,6 +171,23 @@ TEST_F(Program, ExitsInconclusiveWhenTheDataCannotTell) {
   EXPECT_THAT(outcome.out, HasSubstr("Inconclusive"));
 }
 
+TEST_F(Program, PlansItemsPromptsAndTokens) {
+  const Outcome outcome =
+      run("plan --gap 0.4 --prompt-tokens 1000 --require-worst 0.9 --runs 20 --json -q");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const base::Json plan = base::Json::parse(outcome.out);
+  EXPECT_EQ(plan.at("prompts"), plan.at("items").get<int>() * 24);
+  EXPECT_EQ(plan.at("tokens"), plan.at("prompts").get<int>() * 1000);
+  EXPECT_EQ(plan.at("presets").at(1).at("items"), 100);
+  EXPECT_GT(plan.at("gate_items"), plan.at("gate_items_all_right"));
+  const Outcome text = run("plan --runs 20 --stride 4");
+  EXPECT_THAT(text.out, HasSubstr("known stride 4"));
+  EXPECT_THAT(text.out, HasSubstr("strict"));
+  const Outcome refused = run("plan --gap 0.9 -q");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.error_lines(), 1U) << refused.err;
+}
+
 TEST_F(Program, StartsInUnderFiftyMilliseconds) {
   double best = 1;
   for (int i = 0; i < 5; ++i) {

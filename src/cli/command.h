@@ -31,9 +31,4 @@ struct Command {
 std::span<const Command> commands();
 
 Action add_analyze(CLI::App& options);
-Action add_audit(CLI::App& options);
-Action add_demo(CLI::App& options);
-Action add_serve(CLI::App& options);
-Action add_train(CLI::App& options);
-
-}  // namespace kvphase::cli
+Action add_plan(CLI::App& options);

@@ -1,0 +1,154 @@
+#include "audit/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "audit/findable.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "base/stop.h"
+#include "stats/interval.h"
+#include "stats/period.h"
+#include "stats/power.h"
+#include "stats/simulate.h"
+
+namespace kvphase::audit {
+namespace {
+
+constexpr std::int64_t kDefaultOffsets = 24;
+constexpr std::int64_t kUnknownPeriod = 4;  // stands for an unknown stride: the commonest one
+constexpr std::int64_t kPermutations = 199;
+constexpr std::int64_t kMostItems = 100000;
+
+void check(const PlanRequest& r, std::int64_t offsets, std::int64_t period) {
+  const auto open = [](double x) { return x > 0 && x < 1; };
+  if (!open(r.gap) || !open(r.accuracy) || r.gap > r.accuracy) {
+    throw base::usage_error(
+        "plan", "expected 0 < gap <= accuracy < 1, got a gap of {} and an accuracy of {}", r.gap,
+        r.accuracy);
+  }
+  if (!open(r.power) || !open(r.level) || r.power <= r.level) {
+    throw base::usage_error("plan", "expected 0 < level < power < 1, got {} and {}", r.level,
+                            r.power);
+  }
+  if (period < 2 || offsets < 2 * period) {
+    throw base::usage_error("plan",
+                            "expected at least two cycles of the period {} in the offsets, got {}; "
+                            "give --offsets {} or more",
+                            period, offsets, 2 * period);
+  }
+  if (r.requirement && !open(*r.requirement)) {
+    throw base::usage_error("plan", "expected a requirement between 0 and 1, got {}",
+                            *r.requirement);
+  }
+  if (r.item_sd < 0 || r.runs < 1) {
+    throw base::usage_error("plan", "expected item_sd >= 0 and runs >= 1, got {} and {}", r.item_sd,
+                            r.runs);
+  }
+}
+
+// Candidate periods that find_period searches for items with `offsets` positions.
+std::int64_t candidates(std::int64_t offsets) {
+  return std::min<std::int64_t>(64, std::max(offsets / 2, std::min<std::int64_t>(offsets, 12))) - 1;
+}
+
+stats::SimulatedAudit simulated(const PlanRequest& r, std::int64_t items, std::int64_t offsets,
+                                std::int64_t period, double drop) {
+  return {.items = items,
+          .offsets = offsets,
+          .accuracy = r.accuracy,
+          .item_sd = r.item_sd,
+          .period = drop > 0 ? period : 0,
+          .drop = drop};
+}
+
+FindableInput noise_of(const PlanRequest& r, std::int64_t offsets, std::int64_t period) {
+  base::Random random(base::derive_seed(r.seed, "audit.plan.noise"));
+  const stats::ScoreTable flat = stats::simulate(simulated(r, 2000, offsets, period, 0), random);
+  double sum = 0;
+  for (const double score : flat.score) sum += score;
+  return {.variance = noise_variance(flat, true).value_or(0),
+          .share = sum / static_cast<double>(flat.cells()),
+          .stride = period,
+          .candidates = r.stride ? 1 : candidates(offsets),
+          .level = r.level,
+          .power = r.power};
+}
+
+PlanPower simulate_power(const PlanRequest& r, std::int64_t items, std::int64_t offsets,
+                         std::int64_t period) {
+  std::int64_t found = 0;
+  for (std::int64_t run = 0; run < r.runs; ++run) {
+    if (base::stop_requested()) {
+      throw base::Error(base::ErrorKind::kInterrupted, "plan", "stopped while simulating");
+    }
+    const std::uint64_t seed =
+        base::derive_seed(r.seed, "audit.plan.power", {static_cast<std::uint64_t>(run)});
+    base::Random random(seed);
+    const stats::PeriodResult result =
+        stats::find_period(stats::simulate(simulated(r, items, offsets, period, r.gap), random),
+                           {.permutations = kPermutations,
+                            .other_permutations = kPermutations,
+                            .level = r.level,
+                            .seed = seed});
+    if (r.stride) {
+      found += std::ranges::any_of(result.candidates, [&](const stats::PeriodCandidate& c) {
+        return c.period == period && c.p_raw <= r.level;
+      });
+    } else {
+      found += result.period.has_value();
+    }
+  }
+  const stats::Estimate interval = stats::clopper_pearson(found, r.runs);
+  return {.power = interval.value.value_or(0),
+          .low = interval.low.value_or(0),
+          .high = interval.high.value_or(1),
+          .runs = r.runs};
+}
+
+PresetLine preset_line(const stats::PlanPreset& preset, const PlanRequest& r, std::int64_t offsets,
+                       FindableInput noise) {
+  PresetLine line{.name = preset.name, .items = preset.items, .prompts = preset.items * offsets};
+  if (r.prompt_tokens) line.tokens = line.prompts * *r.prompt_tokens;
+  noise.observations = line.prompts;
+  line.dip = findable_dip(noise);
+  line.bound = std::pow(r.level, 1.0 / static_cast<double>(preset.items));
+  return line;
+}
+
+}  // namespace
+
+Plan make_plan(const PlanRequest& r) {
+  const std::int64_t period = r.stride.value_or(kUnknownPeriod);
+  const std::int64_t offsets = r.offsets.value_or(r.stride ? 2 * *r.stride : kDefaultOffsets);
+  check(r, offsets, period);
+  Plan plan{.offsets = offsets, .assumed_period = period};
+  const FindableInput noise = noise_of(r, offsets, period);
+  const auto needed = static_cast<double>(observations_for_dip(r.gap, noise));
+  // Fewer than three items leave nothing to permute inside.
+  std::int64_t items = std::max<std::int64_t>(
+      3, static_cast<std::int64_t>(std::ceil(0.8 * needed / static_cast<double>(offsets))));
+  while (true) {
+    if (items > kMostItems) {
+      throw base::usage_error("plan", "expected a gap that {} items can find, got {}", kMostItems,
+                              r.gap);
+    }
+    plan.simulated = simulate_power(r, items, offsets, period);
+    if (plan.simulated.power >= r.power) break;
+    items = std::max(items + 1, items * 11 / 10);
+  }
+  plan.items = items;
+  plan.prompts = items * offsets;
+  if (r.prompt_tokens) plan.tokens = plan.prompts * *r.prompt_tokens;
+  if (r.requirement) {
+    const double share = r.true_share.value_or((1 + *r.requirement) / 2);
+    plan.gate_items = stats::gate_size(share, *r.requirement, period, r.level, r.power);
+    plan.gate_items_all_right = stats::all_right_size(*r.requirement, r.level);
+  }
+  for (const stats::PlanPreset& preset : stats::plan_presets()) {
+    plan.presets.push_back(preset_line(preset, r, offsets, noise));
+  }
+  return plan;
+}
+
+}  // namespace kvphase::audit

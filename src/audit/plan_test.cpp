@@ -1,0 +1,55 @@
+#include "audit/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace kvphase::audit {
+namespace {
+
+TEST(Plan, NeedsMoreItemsForASmallerGapAndFewerForAKnownStride) {
+  const Plan wide = make_plan({.gap = 0.4, .runs = 30});
+  const Plan narrow = make_plan({.gap = 0.2, .runs = 30});
+  const Plan known = make_plan({.gap = 0.2, .stride = 4, .runs = 30});
+  EXPECT_GT(narrow.items, wide.items);
+  EXPECT_LT(known.prompts, narrow.prompts);
+  EXPECT_EQ(wide.offsets, 24);
+  EXPECT_EQ(known.offsets, 8);
+  for (const Plan& plan : {wide, narrow, known}) {
+    EXPECT_GE(plan.simulated.power, 0.8);
+    EXPECT_EQ(plan.prompts, plan.items * plan.offsets);
+  }
+}
+
+TEST(Plan, CountsTokensAndListsThePresets) {
+  const Plan plan = make_plan({.prompt_tokens = 131072, .runs = 10});
+  EXPECT_EQ(plan.tokens, plan.prompts * 131072);
+  ASSERT_EQ(plan.presets.size(), 3U);
+  EXPECT_EQ(plan.presets[0].items, 30);
+  EXPECT_EQ(plan.presets[1].items, 100);
+  EXPECT_EQ(plan.presets[2].items, 400);
+  EXPECT_NEAR(plan.presets[0].bound, std::pow(0.05, 1.0 / 30), 1e-12);
+  EXPECT_GT(plan.presets[0].dip.value(), plan.presets[2].dip.value());
+}
+
+TEST(Plan, SizesAGateOnTheWorstPhase) {
+  const Plan plan = make_plan({.requirement = 0.95, .true_share = 0.99, .runs = 10});
+  EXPECT_EQ(plan.gate_items_all_right, 59) << "0.05^(1/59) is the first above 0.95";
+  EXPECT_GT(plan.gate_items.value(), 59);
+  EXPECT_EQ(make_plan({.requirement = 0.95, .true_share = 0.9, .runs = 10}).gate_items,
+            std::nullopt)
+      << "what is not true cannot be shown";
+}
+
+TEST(Plan, RefusesSizesThatCannotBe) {
+  EXPECT_THROW(make_plan({.gap = 0.9, .accuracy = 0.8}), base::Error);
+  EXPECT_THROW(make_plan({.gap = 0}), base::Error);
+  EXPECT_THROW(make_plan({.stride = 16, .offsets = 24}), base::Error);
+  EXPECT_THROW(make_plan({.power = 0.01}), base::Error);
+  EXPECT_THROW(make_plan({.requirement = 1.0}), base::Error);
+}
+
+}  // namespace
+}  // namespace kvphase::audit

@@ -1,0 +1,161 @@
+// kvphase plan: how many items, prompts and tokens an audit needs.
+#include "audit/plan.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "audit/score_saving.h"
+#include "base/json.h"
+#include "cli/command.h"
+
+namespace kvphase::cli {
+namespace {
+
+struct PlanOptions {
+  audit::PlanRequest request;
+  bool scores = false;
+  bool json = false;
+};
+
+std::string count(double n) {
+  if (n >= 1e9) return fmt::format("{:.1f} billion", n / 1e9);
+  if (n >= 1e6) return fmt::format("{:.1f} million", n / 1e6);
+  return fmt::format("{:.0f}", n);
+}
+
+std::string tokens_text(const std::optional<std::int64_t>& tokens) {
+  return tokens ? count(static_cast<double>(*tokens)) : "";
+}
+
+std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
+
+std::string text(const audit::Plan& plan, const PlanOptions& options,
+                 const std::optional<audit::Saving>& saving) {
+  const audit::PlanRequest& r = options.request;
+  std::string out = fmt::format(
+      "To find one phase of {} that is {:.1f} points weaker than {} ({}, level {}, power {}):\n"
+      "  items              {}\n"
+      "  offsets per item   {}\n"
+      "  prompts            {}\n",
+      plan.assumed_period, 100 * r.gap, percent(r.accuracy),
+      r.stride ? fmt::format("known stride {}", *r.stride) : "stride unknown", r.level,
+      percent(r.power), plan.items, plan.offsets, plan.prompts);
+  if (plan.tokens) {
+    out += fmt::format("  tokens             {} ({} a prompt)\n", tokens_text(plan.tokens),
+                       *r.prompt_tokens);
+  }
+  out += fmt::format("Simulated at these sizes: found in {} of {} audits [{} to {}].\n",
+                     percent(plan.simulated.power), plan.simulated.runs,
+                     percent(plan.simulated.low), percent(plan.simulated.high));
+  if (r.requirement) {
+    out +=
+        fmt::format("\nTo show that every one of {} phases is right in at least {} of prompts:\n",
+                    plan.assumed_period, percent(*r.requirement));
+    out += plan.gate_items ? fmt::format("  items              {}\n", *plan.gate_items)
+                           : std::string("  not possible at this true share\n");
+    out += fmt::format("  if all are right   {}\n", plan.gate_items_all_right.value_or(0));
+  }
+  if (saving) {
+    const auto items = [](const std::optional<std::int64_t>& n) {
+      return n ? fmt::format("{}", *n) : std::string("more than 800");
+    };
+    out += fmt::format(
+        "\nThe same simulated prompts scored by right/wrong: {} items; by a log-probability "
+        "margin: "
+        "{} items{}.\n",
+        items(saving->items_right_wrong), items(saving->items_margin),
+        saving->ratio ? fmt::format(" ({:.1f} times fewer)", *saving->ratio) : "");
+  }
+  out += fmt::format("\n{:<10}{:>6}{:>10}{:>15}   {:<22}{}\n", "preset", "items", "prompts",
+                     "tokens", "finds a dip of", "can show a worst phase of");
+  for (const audit::PresetLine& line : plan.presets) {
+    out += fmt::format("{:<10}{:>6}{:>10}{:>15}   {:<22}{}\n", line.name, line.items, line.prompts,
+                       tokens_text(line.tokens),
+                       line.dip ? fmt::format("{:.1f} points", 100 * *line.dip) : "nothing",
+                       percent(line.bound));
+  }
+  return out;
+}
+
+base::Json json(const audit::Plan& plan, const std::optional<audit::Saving>& saving) {
+  const auto optional = [](const auto& x) { return x ? base::Json(*x) : base::Json(nullptr); };
+  base::Json presets = base::Json::array();
+  for (const audit::PresetLine& line : plan.presets) {
+    presets.push_back({{"name", line.name},
+                       {"items", line.items},
+                       {"prompts", line.prompts},
+                       {"tokens", optional(line.tokens)},
+                       {"dip", optional(line.dip)},
+                       {"bound", line.bound}});
+  }
+  base::Json out = {{"schema", "kvphase.plan/1"},
+                    {"items", plan.items},
+                    {"offsets", plan.offsets},
+                    {"prompts", plan.prompts},
+                    {"tokens", optional(plan.tokens)},
+                    {"period", plan.assumed_period},
+                    {"power",
+                     {{"value", plan.simulated.power},
+                      {"low", plan.simulated.low},
+                      {"high", plan.simulated.high},
+                      {"runs", plan.simulated.runs}}},
+                    {"gate_items", optional(plan.gate_items)},
+                    {"gate_items_all_right", optional(plan.gate_items_all_right)},
+                    {"presets", presets}};
+  if (saving) {
+    out["scores"] = {{"items_right_wrong", optional(saving->items_right_wrong)},
+                     {"items_margin", optional(saving->items_margin)},
+                     {"ratio", optional(saving->ratio)}};
+  }
+  return out;
+}
+
+ExitCode plan(const PlanOptions& options, const Session& session) {
+  session.console.progress("simulating audits ...");
+  const audit::Plan plan = audit::make_plan(options.request);
+  std::optional<audit::Saving> saving;
+  if (options.scores) {
+    saving = audit::measure_saving({.accuracy = options.request.accuracy,
+                                    .dip = options.request.gap,
+                                    .period = plan.assumed_period,
+                                    .offsets = plan.offsets,
+                                    .item_sd = options.request.item_sd},
+                                   {.power = options.request.power,
+                                    .runs = options.request.runs,
+                                    .seed = options.request.seed});
+  }
+  session.console.result(options.json ? json(plan, saving).dump(2) + "\n"
+                                      : text(plan, options, saving));
+  return kSuccess;
+}
+
+}  // namespace
+
+Action add_plan(CLI::App& app) {
+  const auto o = std::make_shared<PlanOptions>();
+  audit::PlanRequest& r = o->request;
+  app.add_option("--gap", r.gap, "How far one phase lies below the others (share, 0 to 1)")
+      ->capture_default_str();
+  app.add_option("--accuracy", r.accuracy, "Of the other phases")->capture_default_str();
+  app.add_option("--stride", r.stride, "S, when it is known: no search, fewer prompts");
+  app.add_option("--offsets", r.offsets, "Target positions per item (default 24, or 2 S)");
+  app.add_option("--power", r.power, "Chance to find that gap")->capture_default_str();
+  app.add_option("--level", r.level, "Chance of a false alarm")->capture_default_str();
+  app.add_option("--item-sd", r.item_sd, "How much items differ, logits")->capture_default_str();
+  app.add_option("--prompt-tokens", r.prompt_tokens, "Tokens of one prompt, to count them")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--require-worst", r.requirement,
+                 "Also: items that show every phase to be at least this good");
+  app.add_option("--true-worst", r.true_share,
+                 "What the phases really reach (default: halfway from the requirement to 1)");
+  app.add_flag("--scores", o->scores,
+               "Also measure how many items a log-probability margin would need");
+  app.add_option("--runs", r.runs, "Simulated audits behind each power figure")
+      ->capture_default_str();
+  app.add_option("--seed", r.seed, "Of the simulation")->capture_default_str();
+  app.add_flag("--json", o->json, "The plan as JSON");
+  return [o](const Session& session) { return plan(*o, session); };
+}
+
+}  // namespace kvphase::cli
