@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <chrono>
@@ -188,15 +189,35 @@ TEST_F(Program, PlansItemsPromptsAndTokens) {
   EXPECT_EQ(refused.error_lines(), 1U) << refused.err;
 }
 
+TEST_F(Program, RunsASmallCalibration) {
+  const Outcome outcome = run("calibrate --runs 2 --json -q --out study");
+  EXPECT_LE(outcome.code, 1) << outcome.err;
+  EXPECT_TRUE(base::Json::accept(outcome.out)) << outcome.out;
+  EXPECT_TRUE(fs::exists(folder_ / "study" / "calibration.md"));
+}
+
 TEST_F(Program, StartsInUnderFiftyMilliseconds) {
+  // Processor time, which other programs on the machine do not change; the shell is included.
+  const auto children = [] {
+    rusage usage = {};
+    getrusage(RUSAGE_CHILDREN, &usage);
+    const auto seconds = [](const timeval& t) {
+      return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  };
   double best = 1;
+  double wall = 1;
   for (int i = 0; i < 5; ++i) {
+    const double before = children();
     const Outcome outcome = run(i % 2 == 0 ? "--help" : "--version");
     EXPECT_EQ(outcome.code, 0);
     EXPECT_THAT(outcome.out, HasSubstr("kvphase"));
-    best = std::min(best, outcome.seconds);
+    best = std::min(best, children() - before);
+    wall = std::min(wall, outcome.seconds);
   }
-  fmt::print("best of five, shell included: {:.1f} ms\n", 1000 * best);
+  fmt::print("best of five: {:.1f} ms of processor time, {:.1f} ms by the clock\n", 1000 * best,
+             1000 * wall);
   EXPECT_LT(best, 0.05);
 }
 

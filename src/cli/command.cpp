@@ -10,6 +10,8 @@ constexpr std::array kCommands = {
     Command{"train", "Train a model from a recipe", add_train},
     Command{"audit", "Find a model's periodic weak spots", add_audit},
     Command{"analyze", "A verdict and a report from results you already have", add_analyze},
+    Command{"calibrate", "Measure false alarms, coverage and power of the statistics",
+            add_calibrate},
     Command{"plan", "How many items, prompts and tokens an audit needs", add_plan},
     Command{"serve", "A trained checkpoint behind an OpenAI-compatible API", add_serve},
 };

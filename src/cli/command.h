@@ -31,4 +31,11 @@ struct Command {
 std::span<const Command> commands();
 
 Action add_analyze(CLI::App& options);
+Action add_audit(CLI::App& options);
+Action add_calibrate(CLI::App& options);
+Action add_demo(CLI::App& options);
 Action add_plan(CLI::App& options);
+Action add_serve(CLI::App& options);
+Action add_train(CLI::App& options);
+
+}  // namespace kvphase::cli
