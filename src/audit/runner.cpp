@@ -87,9 +87,10 @@ AuditRun run_audit(lm::LanguageModel& model, const task::Task& task, const RunOp
   if (!run.plan.positions.ok) {
     throw base::Error(
         base::ErrorKind::kPhaseControl, "audit",
-        fmt::format(
-            "expected residues that differ in phase only, got: {}; use a multiple of {} items",
-            run.plan.positions.note, task.modulus() * task.modulus()));
+        fmt::format("expected residues that differ in phase only, got: {}; use at least {} items "
+                    "({} balance "
+                    "them exactly)",
+                    run.plan.positions.note, 2 * task.modulus(), task.modulus() * task.modulus()));
   }
   if (const std::int64_t context = model.traits().context_length;
       context > 0 && run.plan.longest_prompt > context) {

@@ -96,7 +96,7 @@ Action add_audit(CLI::App& options) {
   options.add_option("--haystack", audit.haystack,
                      "Tokens before the question (default: as trained)");
   options.add_option("--demonstrations", audit.demonstrations,
-                     "Answered questions before the target's (default 8)");
+                     "Answered questions before the target's (default 8, fewer with few records)");
   options.add_option("--stride", audit.stride,
                      "Stride to fold by when the model has no chunked layer of its own");
   options.add_option("--min-accuracy", audit.min_accuracy,

@@ -35,7 +35,8 @@ task::LookupOptions lookup_options(const CheckpointAudit& audit) {
                               .seed = audit.seed};
   options.language.records = audit.records.value_or(options.language.records);
   options.language.haystack = audit.haystack.value_or(options.language.haystack);
-  options.demonstrations = audit.demonstrations;
+  options.demonstrations =
+      audit.demonstrations.value_or(std::min(options.demonstrations, options.language.records - 1));
   return options;
 }
 

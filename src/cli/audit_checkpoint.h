@@ -21,14 +21,14 @@ struct CheckpointAudit {
   task::Padding padding = task::Padding::kPrefix;
   std::int64_t modulus = 24;  // R
   std::int64_t items = 576;
-  std::uint64_t seed = 1;                // of the prompts and of the resampling
-  std::int64_t demonstrations = 8;       // at most records - 1 are used
-  std::optional<std::int64_t> records;   // default: what the checkpoint was trained on
-  std::optional<std::int64_t> haystack;  // likewise
-  std::optional<std::int64_t> stride;    // to fold by, for a model without chunked layers
-  std::int64_t threads = 0;              // 0: all cores
-  std::optional<double> min_accuracy;    // a mean below it means "not learned"
-  std::filesystem::path control;         // folder of an audited control to draw beside; empty: none
+  std::uint64_t seed = 1;                      // of the prompts and of the resampling
+  std::optional<std::int64_t> records;         // default: what the checkpoint was trained on
+  std::optional<std::int64_t> haystack;        // likewise
+  std::optional<std::int64_t> demonstrations;  // default: 8, fewer when there are few records
+  std::optional<std::int64_t> stride;          // to fold by, for a model without chunked layers
+  std::int64_t threads = 0;                    // 0: all cores
+  std::optional<double> min_accuracy;          // a mean below it means "not learned"
+  std::filesystem::path control;  // folder of an audited control to draw beside; empty: none
 };
 
 struct AuditOutcome {

@@ -66,9 +66,10 @@ LookupTask::LookupTask(const LookupOptions& options) : options_(options) {
   if (block - 1 < least_room(R)) {
     throw base::usage_error(
         "lookup",
-        "expected a haystack of at least {} tokens for modulus {} (the target's position must "
-        "have the same mean and variance at every residue), got {}; use a smaller --modulus",
-        3 * R - 1, R, language.haystack);
+        "expected a haystack of at least {} tokens for modulus {} (the target's "
+        "position must have the same mean and variance at every residue), got {}; use "
+        "--modulus {} or less",
+        3 * R - 1, R, language.haystack, (language.haystack + 1) / 3);
   }
   if (2 * language.records + 1 > block) {
     throw base::usage_error(
