@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "record/result.h"
 #include "stats/published_counts.h"
+#include "tests/support/program.h"
 
 namespace kvphase {
 namespace {
@@ -22,44 +23,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-struct Outcome {
-  int code = 0;
-  std::string out;
-  std::string err;
-  double seconds = 0;
-
-  std::size_t error_lines() const {
-    return static_cast<std::size_t>(std::count(err.begin(), err.end(), '\n'));
-  }
-};
-
-class Program : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "kvphase-cli-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  // Runs `kvphase ARGUMENTS` by the shell, in the test's own folder.
-  Outcome run(const std::string& arguments, const std::string& out = ".out") const {
-    const std::string command = fmt::format("cd '{}' && '{}' {} >{} 2>.err", folder_.string(),
-                                            KVPHASE_PROGRAM, arguments, out);
-    const auto start = std::chrono::steady_clock::now();
-    const int status = std::system(command.c_str());
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-    return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-            .out = out == ".out" ? base::read_file(folder_ / out) : "",
-            .err = base::read_file(folder_ / ".err"),
-            .seconds = spent.count()};
-  }
-  void write(const std::string& name, const std::string& text) const {
-    base::write_file_atomically(folder_ / name, text);
-  }
-
-  fs::path folder_;
-};
+using Program = test::Program;
+using test::Outcome;
 
 // The published counts with one modulus as a file of several models.
 std::string models_file(std::int64_t modulus, std::vector<stats::PublishedRun>& runs) {
