@@ -184,6 +184,12 @@ torch::Tensor Transformer::run(const torch::Tensor& tokens, const torch::Tensor&
 torch::Tensor Transformer::forward(const torch::Tensor& tokens) { return run(tokens, {}); }
 
 torch::Tensor Transformer::forward_at(const torch::Tensor& tokens, const torch::Tensor& rows) {
+  TORCH_CHECK(rows.scalar_type() == torch::kLong && rows.numel() > 0,
+              "[model] expected int64 rows, at least one");
+  // A row beyond its sequence would read the next one's.
+  TORCH_CHECK(!rows.is_cpu() || (rows.min().item<std::int64_t>() >= 0 &&
+                                 rows.max().item<std::int64_t>() < tokens.size(1)),
+              "[model] expected rows within the ", tokens.size(1), " tokens");
   if (rows.dim() == 2) return run(tokens, rows);
   return run(tokens, rows.unsqueeze(0).expand({tokens.size(0), rows.size(0)}));
 }

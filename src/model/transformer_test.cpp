@@ -334,6 +334,10 @@ TEST(Transformer, RefusesWhatItCannotRead) {
   EXPECT_THROW(model.forward(torch::zeros({1, 9}, torch::kLong)), base::Error);
   EXPECT_THROW(model.forward(torch::full({1, 8}, 145, torch::kLong)), base::Error);
   EXPECT_THROW(model.forward(torch::full({1, 8}, -1, torch::kLong)), base::Error);
+  for (const std::int64_t row : {-1, 8}) {
+    const torch::Tensor rows = torch::full({1}, row, torch::kLong);
+    EXPECT_THROW(model.forward_at(torch::zeros({2, 8}, torch::kLong), rows), c10::Error);
+  }
   DecodeState state = model.start(1);
   model.decode(torch::zeros({1, 8}, torch::kLong), state);
   EXPECT_THROW(model.decode(torch::zeros({1, 1}, torch::kLong), state), base::Error);
