@@ -201,6 +201,21 @@ TEST_F(Lab, DamagedCheckpointsAreNamedAndRefused) {
   EXPECT_FALSE(fs::exists(folder_ / "r"));
 }
 
+TEST_F(Lab, EveryKindOfPresetTrainsAndIsAudited) {
+  for (const char* preset : {"small/w8s4-1kv", "small/full-1kv", "small/w8s8-2kv"}) {
+    const std::string name = fs::path(preset).filename();
+    const auto trained = run(fmt::format(
+        "train --recipe small-wc --model {} --steps 2 --set batch=4 --out {} -q", preset, name));
+    ASSERT_EQ(trained.code, 0) << preset << "\n" << trained.err;
+    const auto audited =
+        run(fmt::format("audit {} --modulus 8 --items 16 --threads 1 -q --out {}-run", name, name));
+    EXPECT_EQ(audited.code, kAudited) << preset << "\n" << audited.err;
+  }
+  EXPECT_EQ(run("presets").code, 0);
+  EXPECT_THAT(run("presets small/w8s4-1kv").out, HasSubstr("\"window\": 8"));
+  EXPECT_EQ(run("presets small/w8s4").code, 2);
+}
+
 TEST_F(Lab, ListsItsRecipes) {
   const auto outcome = run("train --list");
   EXPECT_EQ(outcome.code, 0);

@@ -13,6 +13,7 @@ constexpr std::array kCommands = {
     Command{"calibrate", "Measure false alarms, coverage and power of the statistics",
             add_calibrate},
     Command{"plan", "How many items, prompts and tokens an audit needs", add_plan},
+    Command{"presets", "The named model designs, their sizes and cache costs", add_presets},
     Command{"serve", "A trained checkpoint behind an OpenAI-compatible API", add_serve},
 };
 

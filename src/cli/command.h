@@ -35,6 +35,7 @@ Action add_audit(CLI::App& options);
 Action add_calibrate(CLI::App& options);
 Action add_demo(CLI::App& options);
 Action add_plan(CLI::App& options);
+Action add_presets(CLI::App& options);
 Action add_serve(CLI::App& options);
 Action add_train(CLI::App& options);
 

@@ -16,7 +16,7 @@
 namespace kvphase::cli {
 
 // Changes whenever a struct below does: a module of another build is refused.
-inline constexpr int kLabAbi = 2;
+inline constexpr int kLabAbi = 3;
 
 struct TrainProgress {
   std::int64_t step = 0;  // done
@@ -29,6 +29,7 @@ struct TrainProgress {
 
 struct TrainRequest {
   std::string recipe;            // a name of recipes()
+  base::Json model;              // model configuration in place of the recipe's; null: the recipe's
   base::Json overrides;          // merged into the recipe's options (JSON merge patch); null: none
   std::filesystem::path folder;  // new, or with resume the folder to continue
   bool resume = false;

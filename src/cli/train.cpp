@@ -5,14 +5,18 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "cli/command.h"
 #include "cli/lab_api.h"
+#include "model/config.h"
+#include "model/presets.h"
 
 namespace kvphase::cli {
 namespace {
 
 struct TrainArguments {
   std::string recipe = "main-wc";
+  std::string model;
   std::vector<std::string> sets;
   std::string out;
   std::string resume;
@@ -38,6 +42,19 @@ void apply_setting(base::Json& overrides, const std::string& setting) {
     if (c == '.') c = '/';
   }
   overrides[base::Json::json_pointer(pointer)] = parsed;
+}
+
+// A preset's or a file's configuration without the sizes that the language decides.
+base::Json model_config(const std::string& name_or_file) {
+  const bool file = name_or_file.ends_with(".json");
+  const model::ModelConfig config =
+      file ? model::config_from_json(base::parse_json(base::read_file(name_or_file), name_or_file),
+                                     name_or_file)
+           : model::preset(name_or_file);
+  base::Json json = model::to_json(config);
+  json.erase("vocab_size");
+  json.erase("context_length");
+  return json;
 }
 
 base::Json overrides_of(const TrainArguments& arguments) {
@@ -72,15 +89,17 @@ ExitCode run_train(const TrainArguments& arguments, const Session& session) {
   }
   const bool resume = !arguments.resume.empty();
   const base::Json overrides = overrides_of(arguments);
-  if (resume && !overrides.empty()) {
+  if (resume && !(overrides.empty() && arguments.model.empty())) {
     throw base::usage_error("train",
                             "expected no options beside --resume (the folder knows them), got {}",
-                            overrides.dump());
+                            arguments.model.empty() ? overrides.dump() : "--model");
   }
-  const TrainRequest request{.recipe = arguments.recipe,
-                             .overrides = overrides,
-                             .folder = resume ? arguments.resume : arguments.out,
-                             .resume = resume};
+  const TrainRequest request{
+      .recipe = arguments.recipe,
+      .model = arguments.model.empty() ? base::Json(nullptr) : model_config(arguments.model),
+      .overrides = overrides,
+      .folder = resume ? arguments.resume : arguments.out,
+      .resume = resume};
   base::Stopwatch since_line;
   bool first = true;
   const TrainOutcome outcome = lab.train(request, [&](const TrainProgress& progress) {
@@ -118,6 +137,8 @@ ExitCode run_train(const TrainArguments& arguments, const Session& session) {
 Action add_train(CLI::App& options) {
   auto arguments = std::make_shared<TrainArguments>();
   options.add_option("--recipe", arguments->recipe, "What to train; see --list (default main-wc)");
+  options.add_option("--model", arguments->model,
+                     "Model in place of the recipe's: a name of `kvphase presets` or a FILE.json");
   options.add_flag("--list", arguments->list, "List the recipes");
   options.add_option("-o,--out", arguments->out, "New folder for the training and its checkpoint");
   options.add_option("--resume", arguments->resume, "Continue the training in this folder");

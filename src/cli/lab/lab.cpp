@@ -16,18 +16,14 @@ std::unique_ptr<lm::LanguageModel> open_checkpoint(const std::filesystem::path& 
 
 train::TrainOptions options_of(const TrainRequest& request) {
   const train::TrainOptions named = train::recipe(request.recipe);
-  if (request.overrides.is_null() || request.overrides.empty()) return named;
   base::Json json = train::to_json(named);
+  if (!request.model.is_null()) json["model"] = request.model;
+  json.merge_patch(request.overrides);
   // The model is fitted to the language that the overrides leave, unless they say otherwise.
-  base::Json fitted = request.overrides;
-  if (request.overrides.contains("language")) {
-    base::Json language = json.at("language");
-    language.merge_patch(request.overrides.at("language"));
-    const auto sizes = task::lookup_language_from_json(language, "train.language");
-    fitted["model"]["vocab_size"] = sizes.vocab_size();
-    fitted["model"]["context_length"] = sizes.length();
-    fitted.merge_patch(request.overrides);
-  }
+  const auto language = task::lookup_language_from_json(json.at("language"), "train.language");
+  base::Json fitted = {
+      {"model", {{"vocab_size", language.vocab_size()}, {"context_length", language.length()}}}};
+  fitted.merge_patch(request.overrides);
   json.merge_patch(fitted);
   return train::train_options_from_json(json, "train");
 }
