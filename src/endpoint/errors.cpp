@@ -6,8 +6,8 @@
 #include <cmath>
 #include <ctime>
 
+#include <fmt/format.h>
 #include "endpoint/json_text.h"
-#include "fmt/format.h"
 
 namespace kvphase::endpoint {
 namespace {

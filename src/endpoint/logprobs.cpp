@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "fmt/format.h"
+#include <fmt/format.h>
 
 namespace kvphase::endpoint {
 namespace {
