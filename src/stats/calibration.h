@@ -3,7 +3,7 @@
 //
 // The study uses fewer permutations (399) than an analysis (10,000), so that it takes minutes on
 // one core. That coarsens p-values to steps of 1/400 and costs a little power, never the level. Far
-// fewer would cost much: with C candidates the smallest adjusted p is about C / permutations.
+// fewer would cost power: p-values come in steps of 1 / (permutations + 1).
 #pragma once
 
 #include <cstdint>
