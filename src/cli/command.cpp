@@ -9,10 +9,10 @@ constexpr std::array kCommands = {
     Command{"demo", "Train three small models, audit each by phase, show the effect", add_demo},
     Command{"train", "Train a model from a recipe", add_train},
     Command{"audit", "Find a model's periodic weak spots", add_audit},
-    Command{"analyze", "A verdict and a report from results you already have", add_analyze},
+    Command{"analyze", "A verdict and a report from results you already have", add_analyze, false},
     Command{"calibrate", "Measure false alarms, coverage and power of the statistics",
-            add_calibrate},
-    Command{"plan", "How many items, prompts and tokens an audit needs", add_plan},
+            add_calibrate, false},
+    Command{"plan", "How many items, prompts and tokens an audit needs", add_plan, false},
     Command{"presets", "The named model designs, their sizes and cache costs", add_presets},
     Command{"serve", "A trained checkpoint behind an OpenAI-compatible API", add_serve},
 };

@@ -2,6 +2,8 @@
 // codes. It links no torch (see lab_api.h).
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
@@ -22,10 +24,13 @@ namespace {
 
 void on_interrupt(int) { base::request_stop(); }
 
-// The first Ctrl-C asks the running loop to stop cleanly, a second one kills.
-void install_interrupt_handler() {
+void leave(int) { ::_exit(kInterrupted); }
+
+// The first Ctrl-C asks the running loop to stop cleanly, a second one kills. A command with
+// nothing to keep ends at the first.
+void install_interrupt_handler(bool keeps_work) {
   struct sigaction action = {};
-  action.sa_handler = on_interrupt;
+  action.sa_handler = keeps_work ? on_interrupt : leave;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
@@ -99,6 +104,11 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
                      base::nearest_name(word, names));
 }
 
+bool keeps_work(std::string_view command) {
+  const auto found = std::ranges::find(commands(), command, &Command::name);
+  return found == commands().end() || found->keeps_work;
+}
+
 std::optional<ColorChoice> color_choice(std::string_view text) {
   if (text == "auto") return ColorChoice::kAuto;
   if (text == "always") return ColorChoice::kAlways;
@@ -143,6 +153,7 @@ int run(int count, char** words) {
     }
     const auto chosen = std::find_if(actions.begin(), actions.end(),
                                      [](const auto& a) { return a.first->parsed(); });
+    if (!keeps_work(chosen->first->get_name())) install_interrupt_handler(false);
     const ExitCode code = chosen->second({console, quoted_command_line(count, words)});
     console.finish();
     return code;
@@ -162,6 +173,6 @@ int run(int count, char** words) {
 }  // namespace kvphase::cli
 
 int main(int count, char** words) {
-  kvphase::cli::install_interrupt_handler();
+  kvphase::cli::install_interrupt_handler(true);
   return kvphase::cli::run(count, words);
 }
