@@ -137,6 +137,36 @@ TEST_F(Program, ExitsInconclusiveWhenTheDataCannotTell) {
   EXPECT_THAT(outcome.out, HasSubstr("Inconclusive"));
 }
 
+TEST_F(Program, DecidesRequirementsAndSaysSoByItsExitCode) {
+  write("weak.csv",
+        "residue,correct,n\n0,90,100\n1,98,100\n2,99,100\n3,30,100\n4,92,100\n5,97,100\n6,98,"
+        "100\n7,33,100\n");
+  write("two.csv", "residue,correct,n\n0,1,2\n1,2,2\n");
+  struct Case {
+    const char* arguments;
+    int code;
+    const char* says;
+  };
+  for (const Case& c : std::vector<Case>{
+           {"weak.csv --require 'worst>=0.2'", 0, "worst>=0.2  pass "},
+           {"--require 'worst>=0.95' weak.csv", 1, "worst>=0.95  fail "},
+           {"weak.csv --require no-period", 1, "A period of 4 was found"},
+           {"weak.csv --require 'worst>=0.2' --require 'gap<=0.1'", 1, "gap<=0.1    fail "},
+           {"weak.csv --require 'worst>=0.3'", 3, "worst>=0.3  inconclusive "},
+           {"weak.csv --require 'worst>=0.3' --require no-period", 1, "no-period   fail "},
+           {"two.csv --require no-period", 3, "no-period  inconclusive "}}) {
+    const Outcome outcome = run(std::string("analyze -q ") + c.arguments);
+    EXPECT_EQ(outcome.code, c.code) << c.arguments << "\n" << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr(c.says)) << c.arguments;
+  }
+  const Outcome json = run("analyze weak.csv -q --json --require 'gap<=0.1'");
+  EXPECT_EQ(base::Json::parse(json.out).at("requirements").at(0).at("outcome"), "fail");
+  const Outcome refused = run("analyze weak.csv --require 'worst>0.9'");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("did you mean 'worst>=0.95'?"));
+  EXPECT_EQ(refused.error_lines(), 1U) << refused.err;
+}
+
 TEST_F(Program, PlansItemsPromptsAndTokens) {
   const Outcome outcome =
       run("plan --gap 0.4 --prompt-tokens 1000 --require-worst 0.9 --runs 20 --json -q");

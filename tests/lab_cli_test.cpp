@@ -103,6 +103,16 @@ TEST_F(Lab, AModelThatHasNotLearnedIsInconclusiveWhenAMinimumIsAskedFor) {
   EXPECT_EQ(result_of("run").at("verdict").at("kind"), "not_learned");
 }
 
+TEST_F(Lab, AnAuditFailsARequirementThatItsModelDoesNotMeet) {
+  const auto outcome = run(std::string(kAudit) + "--require 'worst>=0.5' --out run");
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("worst>=0.5  fail"));
+  EXPECT_EQ(result_of("run").at("requirements").at(0).at("outcome"), "fail");
+  EXPECT_THAT(read("run/report.html"), HasSubstr("<h2>Requirements</h2>"));
+  EXPECT_EQ(run("audit model --require 'gap=0.1' --out r").code, 2);
+  EXPECT_FALSE(fs::exists(folder_ / "r"));
+}
+
 TEST_F(Lab, DemoRefusesToShowAnythingWhenItsControlHasNotLearned) {
   const auto outcome = run("demo --steps 2 --items 48 --out demo -q");
   EXPECT_EQ(outcome.code, 3) << outcome.err;

@@ -390,6 +390,20 @@ std::optional<double> findable(const Result& r, const std::optional<double>& var
   return !dip && share ? std::optional(1.0) : dip;
 }
 
+void decide_requirements(Result& r, const Dataset& data, const AnalysisOptions& options,
+                         RequirementInput input) {
+  if (options.requirements.empty()) return;
+  input.group = r.folded && data.rows ? "phase" : "residue";
+  if (data.counts) {
+    input.gate = GateCounts{.counts = {.correct = data.counts->correct, .n = data.counts->n}};
+  } else if (data.rows->has_right_wrong) {
+    input.gate = gate_counts(*data.rows, r.folded ? r.folded->stride : data.modulus, options.seed);
+  }
+  for (const Requirement& requirement : options.requirements) {
+    r.requirements.push_back(decide_requirement(requirement, r, input));
+  }
+}
+
 std::string make_title(const Dataset& data) {
   std::string title = data.name;
   if (!data.task.empty()) title += (title.empty() ? "" : " on ") + data.task;
@@ -480,10 +494,17 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   note_groups(r);
   note_missing(r, options.seed);
   note_resolution(r, options);
+  const std::optional<double> dip = findable(r, variance);
   r.verdict = decide(r, {.min_accuracy = options.min_accuracy,
-                         .findable = findable(r, variance),
+                         .findable = dip,
                          .findable_stride = kFindableStride,
                          .all_equal = all_equal});
+  decide_requirements(r, data, options,
+                      {.dip = dip,
+                       .variance = variance,
+                       .all_equal = all_equal,
+                       .alpha = options.level,
+                       .seed = options.seed});
   return r;
 }
 

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "audit/requirement.h"
 #include "record/result.h"
 #include "record/table.h"
 
@@ -24,6 +26,7 @@ struct AnalysisOptions {
   std::uint64_t seed = 1;
   // A mean below it without a period is reported as "not learned": flatness means nothing then.
   std::optional<double> min_accuracy;
+  std::vector<Requirement> requirements;
   std::string title;           // empty: made from the data set's name and task
   record::RunContext context;  // seed is filled in
   base::Json task_options;     // for design.options

@@ -22,6 +22,7 @@ struct AnalyzeOptions {
   record::ImportOptions import;
   audit::AnalysisOptions analysis;
   fs::path out;
+  std::vector<std::string> require;
   bool json = false;
 };
 
@@ -43,8 +44,10 @@ std::string folder_name(const record::Dataset& data) {
 }
 
 record::Result analyse_one(const record::Dataset& data, const AnalyzeOptions& options,
+                           const std::vector<audit::Requirement>& requirements,
                            const Session& session) {
   audit::AnalysisOptions analysis = options.analysis;
+  analysis.requirements = requirements;
   analysis.context = record::make_context();
   analysis.context.command = session.command_line;
   analysis.context.model_name = data.name;
@@ -53,13 +56,12 @@ record::Result analyse_one(const record::Dataset& data, const AnalyzeOptions& op
   return audit::analyse(data, analysis);
 }
 
-bool is_conclusive(const record::Result& result) {
-  return result.verdict.kind == record::VerdictKind::kPeriodic ||
-         result.verdict.kind == record::VerdictKind::kNoPeriod;
-}
-
 ExitCode analyze(const AnalyzeOptions& options, const Session& session) {
   const Console& console = session.console;
+  std::vector<audit::Requirement> requirements;
+  for (const std::string& text : options.require) {
+    requirements.push_back(audit::parse_requirement(text));
+  }
   const std::vector<record::Dataset> list = record::import_results(options.file, options.import);
   // Refuse before the work is done, not after it.
   if (!options.out.empty()) base::create_new_folder(options.out, "analyze");
@@ -67,8 +69,8 @@ ExitCode analyze(const AnalyzeOptions& options, const Session& session) {
   ExitCode code = kSuccess;
   base::Json all = base::Json::array();
   for (const record::Dataset& data : list) {
-    const record::Result result = analyse_one(data, options, session);
-    if (!is_conclusive(result)) code = kInconclusive;
+    const record::Result result = analyse_one(data, options, requirements, session);
+    code = worse_of(code, exit_code_of(result));
     if (!options.out.empty()) {
       const fs::path folder = list.size() == 1 ? options.out : options.out / folder_name(data);
       report::write_report(folder, result);
@@ -82,6 +84,9 @@ ExitCode analyze(const AnalyzeOptions& options, const Session& session) {
       }
     } else if (list.size() > 1) {
       console.result(fmt::format("{}: {}\n", result.title, result.verdict.sentence));
+      for (const record::Requirement& r : result.requirements) {
+        console.result(fmt::format("  {} {}: {}\n", r.text, r.outcome, r.sentence));
+      }
     } else {
       console.result(report::terminal_report(result, {.color = console.color_on_stdout()}));
     }
@@ -104,6 +109,7 @@ void declare(CLI::App& app, AnalyzeOptions& o) {
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{100000}));
   app.add_option("--window", o.analysis.window, "W of the model: with W = S phase S-1 is marked");
   app.add_option("--model", o.import.model, "Only this model of a file with several");
+  app.add_option("--require", o.require, kRequireHelp)->type_name("WHAT")->allow_extra_args(false);
   app.add_flag("--json", o.json, "The result object on stdout (a list for several models)");
   app.add_option("--out", o.out, "New folder for result.json, residues.csv and the report");
   app.add_option("--seed", o.analysis.seed, "Of permutations and bootstrap; same seed, same bytes")

@@ -20,21 +20,10 @@ struct AuditArguments {
   std::string out;
   std::string resume;
   std::string control;
+  std::vector<std::string> require;
   bool json = false;
   CheckpointAudit audit;
 };
-
-ExitCode exit_code_of(const record::Result& result) {
-  switch (result.verdict.kind) {
-    case record::VerdictKind::kPeriodic:
-    case record::VerdictKind::kNoPeriod:
-      return kSuccess;
-    case record::VerdictKind::kNotLearned:
-    case record::VerdictKind::kInconclusive:
-      break;
-  }
-  return kInconclusive;
-}
 
 ExitCode run_audit_command(const AuditArguments& arguments, const Session& session) {
   if (arguments.model.find("://") != std::string::npos) {
@@ -48,6 +37,9 @@ ExitCode run_audit_command(const AuditArguments& arguments, const Session& sessi
   CheckpointAudit audit = arguments.audit;
   audit.checkpoint = arguments.model;
   audit.control = arguments.control;
+  for (const std::string& text : arguments.require) {
+    audit.requirements.push_back(audit::parse_requirement(text));
+  }
   audit.resume = !arguments.resume.empty();
   audit.out = audit.resume ? arguments.resume : arguments.out;
   if (audit.out.empty()) {
@@ -101,6 +93,9 @@ Action add_audit(CLI::App& options) {
                      "Stride to fold by when the model has no chunked layer of its own");
   options.add_option("--min-accuracy", audit.min_accuracy,
                      "Mean below which flat means 'not learned' (exit 3)");
+  options.add_option("--require", arguments->require, kRequireHelp)
+      ->type_name("WHAT")
+      ->allow_extra_args(false);
   options.add_option("--control", arguments->control,
                      "Folder of an audited control to draw beside");
   options.add_option("--threads", audit.threads, "Threads (default: all cores)");

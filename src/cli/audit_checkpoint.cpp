@@ -118,6 +118,7 @@ AuditOutcome audit_checkpoint(const CheckpointAudit& audit, const Session& sessi
   outcome.result = audit::analyse(data, {.stride = audit.stride,
                                          .seed = audit.seed,
                                          .min_accuracy = audit.min_accuracy,
+                                         .requirements = audit.requirements,
                                          .context = context,
                                          .task_options = task.options()});
   report::write_report(audit.out, outcome.result, control);

@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "audit/requirement.h"
 #include "cli/command.h"
 #include "record/result.h"
 #include "task/lookup.h"
@@ -28,6 +30,7 @@ struct CheckpointAudit {
   std::optional<std::int64_t> stride;          // to fold by, for a model without chunked layers
   std::int64_t threads = 0;                    // 0: all cores
   std::optional<double> min_accuracy;          // a mean below it means "not learned"
+  std::vector<audit::Requirement> requirements;
   std::filesystem::path control;  // folder of an audited control to draw beside; empty: none
 };
 

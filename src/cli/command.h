@@ -40,4 +40,9 @@ Action add_presets(CLI::App& options);
 Action add_serve(CLI::App& options);
 Action add_train(CLI::App& options);
 
+// --require of `analyze` and `audit`.
+inline constexpr const char* kRequireHelp =
+    "'worst>=0.95', 'gap<=0.05' or 'no-period' (repeatable): exit code 0 met, 1 not met, 3 "
+    "undecided";
+
 }  // namespace kvphase::cli

@@ -16,6 +16,29 @@ ExitCode exit_code_of(base::ErrorKind kind) {
   return kEnvironment;
 }
 
+ExitCode exit_code_of(const record::Result& result) {
+  ExitCode code = kSuccess;
+  for (const record::Requirement& requirement : result.requirements) {
+    const ExitCode one = requirement.outcome == "pass"   ? kSuccess
+                         : requirement.outcome == "fail" ? kRequirementNotMet
+                                                         : kInconclusive;
+    code = worse_of(code, one);
+  }
+  const bool inconclusive = result.verdict.kind == record::VerdictKind::kInconclusive;
+  const bool not_learned = result.verdict.kind == record::VerdictKind::kNotLearned;
+  if (not_learned || (inconclusive && result.requirements.empty())) {
+    code = worse_of(code, kInconclusive);
+  }
+  return code;
+}
+
+ExitCode worse_of(ExitCode a, ExitCode b) {
+  for (const ExitCode code : {kRequirementNotMet, kInconclusive}) {
+    if (a == code || b == code) return code;
+  }
+  return kSuccess;
+}
+
 std::string exit_code_help() {
   return "Exit codes:\n"
          "  0    done; a requirement, where one was given, is met\n"

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "record/result.h"
 
 namespace kvphase::cli {
 
@@ -18,6 +19,13 @@ enum ExitCode : int {
 };
 
 ExitCode exit_code_of(base::ErrorKind kind);
+
+// By the requirements where there are any (a failed one wins over an undecided one), else by the
+// verdict. A model that has not learned the task is inconclusive unless a requirement failed.
+ExitCode exit_code_of(const record::Result& result);
+
+// The code of several results together: not met wins over inconclusive, that over success.
+ExitCode worse_of(ExitCode a, ExitCode b);
 
 std::string exit_code_help();  // the list as text, a line each
 

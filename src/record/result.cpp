@@ -255,6 +255,19 @@ Design read_design(const Json& json, const std::string& scope) {
   return d;
 }
 
+constexpr std::array kOutcomes = {"pass", "fail", "inconclusive"};
+
+Requirement read_requirement(const Json& json, const std::string& scope) {
+  const std::vector<std::string> names(kOutcomes.begin(), kOutcomes.end());
+  ObjectReader reader(json, scope);
+  Requirement requirement;
+  requirement.text = reader.text("requirement");
+  requirement.outcome = names.at(reader.choice("outcome", names));
+  requirement.sentence = reader.text("sentence");
+  reader.finish();
+  return requirement;
+}
+
 Verdict read_verdict(const Json& json, const std::string& scope) {
   const std::vector<std::string> names(kVerdicts.begin(), kVerdicts.end());
   ObjectReader reader(json, scope);
@@ -273,12 +286,19 @@ std::string_view name_of(VerdictKind kind) { return kVerdicts.at(static_cast<std
 Json to_json(const Result& r) {
   Json scores = Json::array();
   for (const ScoreSummary& score : r.scores) scores.push_back(to_json(score));
+  Json requirements = Json::array();
+  for (const Requirement& requirement : r.requirements) {
+    requirements.push_back({{"requirement", requirement.text},
+                            {"outcome", requirement.outcome},
+                            {"sentence", requirement.sentence}});
+  }
   return {{"schema", kResultSchema},
           {"title", r.title},
           {"verdict",
            {{"kind", name_of(r.verdict.kind)},
             {"sentence", r.verdict.sentence},
             {"next_step", r.verdict.next_step}}},
+          {"requirements", requirements},
           {"data_kind", r.data_kind},
           {"score", r.score},
           {"confidence", r.confidence},
@@ -304,6 +324,11 @@ Result result_from_json(const Json& json, std::string_view scope) {
   Result r;
   r.title = reader.text("title");
   r.verdict = read_verdict(reader.required("verdict"), nested(reader, "verdict"));
+  if (reader.has("requirements")) {  // results of earlier versions have none
+    for (const Json& requirement : reader.required("requirements")) {
+      r.requirements.push_back(read_requirement(requirement, nested(reader, "requirements")));
+    }
+  }
   r.data_kind = reader.text("data_kind");
   r.score = reader.text("score");
   r.confidence = reader.real("confidence");

@@ -119,6 +119,13 @@ struct Verdict {
   std::string next_step;  // what the reader should do now
 };
 
+// What the user demands of the model, and whether the data show it.
+struct Requirement {
+  std::string text;      // as the user wrote it: "worst>=0.95"
+  std::string outcome;   // "pass" | "fail" | "inconclusive"
+  std::string sentence;  // why, with the numbers and the rule
+};
+
 struct Design {
   std::string task;          // "lookup" | ...
   std::string padding;       // "prefix" | "in-sequence" | "" when unknown
@@ -145,10 +152,11 @@ struct Result {
   Extreme best;
   Gap gap;  // over residues
   Period period;
-  std::vector<Group> residues;       // R of them
-  std::optional<Folded> folded;      // by the known or detected stride
-  std::vector<ScoreSummary> scores;  // continuous scores, where the data has them
-  std::vector<std::string> notes;    // what the numbers do not say
+  std::vector<Group> residues;            // R of them
+  std::optional<Folded> folded;           // by the known or detected stride
+  std::vector<ScoreSummary> scores;       // continuous scores, where the data has them
+  std::vector<Requirement> requirements;  // empty: none was asked for
+  std::vector<std::string> notes;         // what the numbers do not say
 };
 
 std::string_view name_of(

@@ -49,6 +49,8 @@ Result example() {
                .mean = -0.5,
                .residue_means = {0.5, std::nullopt},
                .period = r.period}};
+  r.requirements = {{.text = "worst>=0.95", .outcome = "fail", .sentence = "phase 3 is below"},
+                    {.text = "no-period", .outcome = "inconclusive", .sentence = "too little"}};
   r.notes = {"a note"};
   return r;
 }
@@ -68,6 +70,18 @@ TEST(Result, HasThePromisedKeys) {
   EXPECT_EQ(json.at("period").at("value"), 4);
   EXPECT_EQ(json.at("residues").at(0).at("residue"), 0);
   EXPECT_TRUE(json.at("residues").at(1).at("accuracy").is_null());
+}
+
+TEST(Result, HoldsTheOutcomeOfEveryRequirement) {
+  base::Json json = to_json(example());
+  EXPECT_EQ(json.at("requirements").at(0).at("requirement"), "worst>=0.95");
+  EXPECT_EQ(json.at("requirements").at(0).at("outcome"), "fail");
+  EXPECT_EQ(json.at("requirements").at(1).at("sentence"), "too little");
+  json["requirements"][0]["outcome"] = "failed";
+  EXPECT_THROW(result_from_json(json, "result.json"), base::Error);
+  json.erase("requirements");
+  EXPECT_TRUE(result_from_json(json, "result.json").requirements.empty())
+      << "results of earlier versions can be read";
 }
 
 TEST(Result, RefusesAnotherSchema) {

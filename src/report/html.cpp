@@ -57,6 +57,16 @@ std::string header_html(const Result& result, const std::optional<Result>& contr
   return html + "</header>\n";
 }
 
+std::string requirements_html(const Result& result) {
+  if (result.requirements.empty()) return "";
+  Table table;
+  table.header = {"requirement", "outcome", "why"};
+  for (const record::Requirement& r : result.requirements) {
+    table.rows.push_back({r.text, r.outcome, r.sentence});
+  }
+  return "<section>\n<h2>Requirements</h2>\n" + table_html(table, "") + "</section>\n";
+}
+
 std::string warnings_html(const Result& result) {
   if (result.context.warnings.empty()) return "";
   return "<aside class=\"warnings\" aria-label=\"Warnings\">\n<h2>Warnings</h2>\n<ul>\n" +
@@ -387,6 +397,7 @@ std::string html_report(const Result& result, const std::optional<Result>& contr
                       escape_html(result.title));
   html += fmt::format("<style>\n{}</style>\n</head>\n<body>\n<main>\n", page_css());
   html += header_html(result, control);
+  html += requirements_html(result);
   html += warnings_html(result);
   html += numbers_html(result, control);
   html += charts_html(result, control);

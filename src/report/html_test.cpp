@@ -73,6 +73,17 @@ TEST(Html, TextFromOutsideNeverBecomesMarkup) {
   EXPECT_THAT(html, HasSubstr("&lt;img src=x"));
 }
 
+TEST(Html, TabulatesWhatWasRequired) {
+  record::Result result = test::example_result();
+  EXPECT_THAT(words_of(html_report(result)), Not(HasSubstr("Requirements")));
+  result.requirements = test::example_requirements();
+  result.requirements[1].sentence = "<b>x</b>";
+  const std::string html = words_of(html_report(result));
+  EXPECT_THAT(html, HasSubstr("<h2>Requirements</h2>"));
+  EXPECT_THAT(html, HasSubstr("worst&gt;=0.95</th><td>fail</td><td>At least one phase is below"));
+  EXPECT_THAT(html, HasSubstr("<td>&lt;b&gt;x&lt;/b&gt;</td>"));
+}
+
 TEST(Html, AsksTheNetworkForNothing) {
   const std::string html = html_report(test::example_result());
   EXPECT_THAT(html, HasSubstr("default-src 'none'"));

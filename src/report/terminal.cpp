@@ -78,6 +78,7 @@ class Report {
     table();
     curve();
     numbers();
+    requirements();
     list("Warning: ", result_.context.warnings, "33");
     if (!result_.verdict.next_step.empty()) {
       out_ += '\n';
@@ -277,6 +278,20 @@ class Report {
     }
     if (!result_.period.reason.empty()) period += "; " + printable(result_.period.reason);
     entry("period", period);
+  }
+
+  // What was demanded, its outcome and why, a line each.
+  void requirements() {
+    std::size_t width = 0;
+    for (const record::Requirement& r : result_.requirements) {
+      width = std::max(width, columns(printable(r.text)));
+    }
+    if (width > 0) out_ += '\n';
+    for (const record::Requirement& r : result_.requirements) {
+      const std::string_view code = r.outcome == "pass" ? "32" : r.outcome == "fail" ? "31" : "33";
+      wrapped(pad_right(printable(r.text), width + 2) + pad_right(r.outcome, 14),
+              printable(r.sentence), code);
+    }
   }
 
   std::string gap_text(const record::Gap& gap) const {

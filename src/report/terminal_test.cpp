@@ -25,6 +25,10 @@ TEST(Terminal, LooksLikeTheGoldenFiles) {
   unfolded.context.warnings = {"20 prompts got no reply; the curve is over the other 1,180"};
   const std::string ascii = terminal_report(unfolded, {.width = 60, .unicode = false});
   EXPECT_EQ(ascii, test::golden("terminal_ascii.txt", ascii));
+  record::Result required = test::example_result();
+  required.requirements = test::example_requirements();
+  const std::string gate = terminal_report(required);
+  EXPECT_EQ(gate, test::golden("terminal_requirements.txt", gate));
   const std::string color = terminal_report(test::example_result(), {.color = true});
   EXPECT_EQ(color, test::golden("terminal_color.txt", color));
 }

@@ -237,6 +237,19 @@ Result example_result() {
   return r;
 }
 
+std::vector<record::Requirement> example_requirements() {
+  return {
+      {.text = "worst>=0.95",
+       .outcome = "fail",
+       .sentence = "At least one phase is below 95.0%: phase 3 has 11 right of 50, upper bound "
+                   "36.8% (exact bounds, one prompt per item and phase; missing counts right)."},
+      {.text = "gap<=0.9",
+       .outcome = "pass",
+       .sentence = "At most 90.0 points: the gap over phases of 4 is 80.0 points, 95% interval "
+                   "74.4 to 85.6 points."},
+      {.text = "no-period", .outcome = "inconclusive", .sentence = "More items would decide."}};
+}
+
 Result example_control() {
   static const Result built = build({0.97, 0.97, 0.97, 0.97}, 11);
   Result r = built;

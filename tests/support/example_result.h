@@ -2,6 +2,8 @@
 // weak, and its flat control. The counts are drawn from a seed; nothing here was measured.
 #pragma once
 
+#include <vector>
+
 #include "record/result.h"
 
 namespace kvphase::test {
@@ -11,5 +13,8 @@ record::Result example_result();
 
 // The same design, expected accuracy 0.97 everywhere, folded to the same stride.
 record::Result example_control();
+
+// One requirement of each outcome.
+std::vector<record::Requirement> example_requirements();
 
 }  // namespace kvphase::test

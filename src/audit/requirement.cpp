@@ -1,0 +1,307 @@
+#include "audit/requirement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "audit/findable.h"
+#include "base/error.h"
+#include "base/nearest.h"
+#include "stats/gate.h"
+#include "stats/interval.h"
+#include "stats/missing.h"
+
+namespace kvphase::audit {
+namespace {
+
+using record::Result;
+
+struct Decision {
+  stats::GateVerdict verdict = stats::GateVerdict::kInconclusive;
+  std::string sentence;
+};
+
+Decision pass(std::string sentence) { return {stats::GateVerdict::kPass, std::move(sentence)}; }
+Decision fail(std::string sentence) { return {stats::GateVerdict::kFail, std::move(sentence)}; }
+Decision unknown(std::string sentence) {
+  return {stats::GateVerdict::kInconclusive, std::move(sentence)};
+}
+
+bool is_share(const Result& r) { return r.score == "accuracy"; }
+
+std::string percent(double x) { return fmt::format("{:.1f}%", 100 * x); }
+
+std::string size_of(const Result& r, double x) {
+  return is_share(r) ? fmt::format("{:.1f} points", 100 * x) : fmt::format("{:.3f}", x);
+}
+
+Decision decide_worst(double wanted, const Result& r, const RequirementInput& input) {
+  if (!input.gate) {
+    return unknown(fmt::format(
+        "A share of right answers is required, but the data hold only the continuous score '{}'.",
+        r.score));
+  }
+  const stats::GateResult gate = stats::fixed_gate(
+      input.gate->counts, {.requirement = wanted, .alpha = input.alpha}, input.gate->missing);
+  const std::string basis =
+      r.data_kind == "counts"
+          ? fmt::format("exact bounds, prompts of one {} taken as independent", input.group)
+          : fmt::format("exact bounds, one prompt per item and {}", input.group);
+  if (!gate.decisive) return unknown(fmt::format("No {} has a prompt.", input.group));
+  const stats::GatePhase& g = gate.phases.at(static_cast<std::size_t>(*gate.decisive));
+  const std::string seen =
+      fmt::format("{} {} has {} right of {}{}", input.group, g.phase, g.correct, g.n,
+                  g.missing > 0 ? fmt::format(", {} without a reply", g.missing) : "");
+  switch (gate.verdict) {
+    case stats::GateVerdict::kPass:
+      return pass(
+          fmt::format("Every {} is at least {}: {}, the lowest lower bound being {} ({}; missing "
+                      "counts wrong).",
+                      input.group, percent(wanted), seen, percent(g.low.value_or(0)), basis));
+    case stats::GateVerdict::kFail:
+      return fail(
+          fmt::format("At least one {} is below {}: {}, upper bound {} ({}; missing counts right).",
+                      input.group, percent(wanted), seen, percent(g.high.value_or(1)), basis));
+    case stats::GateVerdict::kInconclusive:
+      break;
+  }
+  const bool empty = std::ranges::any_of(gate.phases, [](const auto& p) { return p.n == 0; });
+  return unknown(empty ? fmt::format("Not decided: {} ({}).", gate.reason, basis)
+                       : fmt::format("Not decided: {}, which leaves {} to {} open ({}); more items "
+                                     "would decide.",
+                                     seen, percent(g.low.value_or(0)), percent(g.high.value_or(1)),
+                                     basis));
+}
+
+// By how much the missing replies could raise and lower the gap. Empty: nobody can say.
+struct Slack {
+  double up = 0;
+  double down = 0;
+};
+
+std::optional<Slack> missing_slack(const Result& r, const std::vector<record::Group>& groups,
+                                   double gap) {
+  if (r.design.missing == 0) return Slack{};
+  if (!is_share(r)) return std::nullopt;
+  stats::ResidueCounts counts;
+  std::vector<std::int64_t> missing;
+  for (const record::Group& group : groups) {
+    counts.n.push_back(group.n);
+    counts.correct.push_back(group.correct);
+    missing.push_back(group.planned - group.n);
+  }
+  const stats::Bounds bounds = stats::bound_missing(counts, missing, 1).gap;
+  if (!bounds.low || !bounds.high) return std::nullopt;
+  return Slack{std::max(0.0, *bounds.high - gap), std::max(0.0, gap - *bounds.low)};
+}
+
+// Items behind the bootstrap; for counts, the prompts of the smallest group.
+std::int64_t resampled(const Result& r, const std::vector<record::Group>& groups) {
+  if (r.design.items > 0) return r.design.items;
+  std::int64_t least = groups.empty() ? 0 : groups.front().n;
+  for (const record::Group& group : groups) least = std::min(least, group.n);
+  return least;
+}
+
+// A bootstrap of replies that are all alike has no width, however few they are. The gap is then at
+// most what the lowest exact bound of the groups leaves, all groups at once.
+double upper_end(const record::Estimate& gap, const RequirementInput& input) {
+  if (*gap.low < *gap.high || !input.gate) return *gap.high;
+  const stats::ResidueCounts& c = input.gate->counts;
+  double lowest = 1;
+  for (std::size_t g = 0; g < c.n.size(); ++g) {
+    const double alpha = input.alpha / static_cast<double>(c.n.size());
+    lowest =
+        std::min(lowest, stats::clopper_pearson_lower(c.correct[g], c.n[g], alpha).low.value_or(0));
+  }
+  return std::max(*gap.high, 1 - lowest);
+}
+
+Decision decide_gap(double wanted, const Result& r, const RequirementInput& input) {
+  const record::Gap& gap = r.folded ? r.folded->gap : r.gap;
+  const std::vector<record::Group>& groups = r.folded ? r.folded->phases : r.residues;
+  const std::string kind = r.folded ? fmt::format("phases of {}", r.folded->stride)
+                                    : fmt::format("residues mod {}", r.design.modulus);
+  const record::Estimate& e = gap.estimate;
+  if (!is_share(r)) {
+    return unknown(
+        fmt::format("The gap is required in points of accuracy, but the data hold only "
+                    "the continuous score '{}'.",
+                    r.score));
+  }
+  if (!e.value || !e.low || !e.high) {
+    return unknown(
+        fmt::format("The gap has no interval{}{}.", e.reason.empty() ? "" : ": ", e.reason));
+  }
+  const std::optional<Slack> slack = missing_slack(r, groups, *e.value);
+  if (!slack) return unknown("Missing replies could make the gap anything.");
+  const double low = *e.low - slack->down;
+  const double high = upper_end(e, input) + slack->up;
+  const std::string seen = fmt::format(
+      "the gap over {} is {}, {:g}% interval {:.1f} to {}{}", kind, size_of(r, *e.value),
+      100 * r.confidence, 100 * std::max(0.0, low), size_of(r, std::min(1.0, high)),
+      r.design.missing > 0 ? " with all that the missing replies could change" : "");
+  if (r.verdict.kind == record::VerdictKind::kNotLearned) {
+    return unknown(
+        fmt::format("The task is not learned, so that a small gap means nothing: {}.", seen));
+  }
+  const bool beyond_noise = gap.p_value && *gap.p_value <= input.alpha;
+  if (low > wanted && beyond_noise) {
+    return fail(fmt::format("More than {}: {}, and noise alone gives as much with p = {:.2g}.",
+                            size_of(r, wanted), seen, *gap.p_value));
+  }
+  const bool empty = std::ranges::any_of(groups, [](const auto& g) { return g.n == 0; });
+  if (empty) return unknown(fmt::format("Some {} have no scored prompt: {}.", kind, seen));
+  if (high <= wanted && resampled(r, groups) < kFewestForGap) {
+    return unknown(
+        fmt::format("The bootstrap is not to be trusted below {} items: {}.", kFewestForGap, seen));
+  }
+  if (high <= wanted) return pass(fmt::format("At most {}: {}.", size_of(r, wanted), seen));
+  return unknown(fmt::format("Not decided: {}{}; more items would decide.", seen,
+                             low > wanted ? ", but noise alone could give as much" : ""));
+}
+
+// The dip that would have been found. Replies that are all right have no variance: theirs is that
+// of the lowest mean still compatible with them (one-sided bound at alpha, one observation per
+// prompt, or per item where items are known).
+std::optional<double> dip_of(const Result& r, const RequirementInput& input) {
+  if (!input.all_equal || !is_share(r) || r.design.modulus < 4) return input.dip;
+  const std::int64_t n =
+      r.design.items > 0 ? std::min(r.design.items, r.design.scored) : r.design.scored;
+  const std::optional<double> mean = stats::clopper_pearson_lower(n, n, input.alpha).low;
+  if (!mean) return std::nullopt;
+  return findable_dip({.observations = r.design.scored,
+                       .variance = *mean * (1 - *mean),
+                       .share = mean,
+                       .level = r.period.level});
+}
+
+bool missing_by_residue(const Result& r, const RequirementInput& input) {
+  if (r.design.missing == 0) return false;
+  stats::ResidueCounts counts;
+  std::vector<std::int64_t> missing;
+  for (const record::Group& group : r.residues) {
+    counts.n.push_back(group.n);
+    counts.correct.push_back(group.correct);
+    missing.push_back(group.planned - group.n);
+  }
+  const auto p = stats::bound_missing(counts, missing, 2000, input.seed).p_depends_on_group;
+  return p && *p <= input.alpha;
+}
+
+Decision decide_no_period(const Result& r, const RequirementInput& input) {
+  const auto p_text = [&] {
+    return r.period.p_value ? fmt::format("p = {:.2g}", *r.period.p_value) : std::string("no test");
+  };
+  if (r.period.value) {
+    return fail(fmt::format("A period of {} was found ({}).", *r.period.value, p_text()));
+  }
+  if (r.verdict.kind != record::VerdictKind::kNoPeriod) {
+    return unknown(
+        fmt::format("No period was named, but that says nothing: {}", r.verdict.sentence));
+  }
+  if (missing_by_residue(r, input)) {
+    return unknown(fmt::format(
+        "No period was found ({}), but replies are missing at some residues more than at others.",
+        p_text()));
+  }
+  const std::optional<double> dip = dip_of(r, input);
+  const double largest =
+      is_share(r) ? kFindableShare : kFindableSd * std::sqrt(input.variance.value_or(0));
+  const std::string found =
+      dip ? fmt::format("one phase in four weaker by {} would have been found in four of five runs",
+                        size_of(r, *dip))
+          : std::string("it is unknown how weak a phase would have been found");
+  if (dip && *dip <= largest) {
+    return pass(fmt::format("No period was found ({}), and {} (asked for: {}).", p_text(), found,
+                            size_of(r, largest)));
+  }
+  return unknown(
+      fmt::format("No period was found ({}), but {}, and {} is asked for; more items "
+                  "would decide.",
+                  p_text(), dip ? "only " + found : found, size_of(r, largest)));
+}
+
+constexpr std::array<std::string_view, 3> kForms = {"worst>=", "gap<=", "no-period"};
+
+base::Error bad_form(std::string_view text) {
+  const std::size_t number = text.find_first_of("0123456789.");
+  const std::vector<std::string> forms(kForms.begin(), kForms.end());
+  const std::string nearest = base::nearest_name(text.substr(0, number), forms);
+  const std::string example = nearest == "no-period" ? nearest
+                              : nearest == "gap<="   ? "gap<=0.05"
+                                                     : "worst>=0.95";
+  return base::usage_error("require",
+                           "expected worst>=X, gap<=X or no-period, got '{}'; did you mean '{}'?",
+                           text, example);
+}
+
+}  // namespace
+
+Requirement parse_requirement(std::string_view text) {
+  Requirement r;
+  for (const char c : text) {
+    if (c != ' ') r.text.push_back(c);
+  }
+  const auto form =
+      std::ranges::find_if(kForms, [&](std::string_view f) { return r.text.starts_with(f); });
+  if (form == kForms.end()) throw bad_form(text);
+  r.kind = static_cast<RequirementKind>(form - kForms.begin());
+  const std::string_view rest = std::string_view(r.text).substr(form->size());
+  if (r.kind == RequirementKind::kNoPeriod) {
+    if (!rest.empty()) throw bad_form(text);
+    return r;
+  }
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), r.value);
+  const bool number = error == std::errc() && end == rest.data() + rest.size();
+  const bool worst = r.kind == RequirementKind::kWorst;
+  const bool inside = worst ? r.value > 0 && r.value < 1 : r.value >= 0 && r.value <= 1;
+  if (!number || !inside) {
+    const bool as_percent = rest.ends_with('%') || (number && r.value > 1 && r.value <= 100);
+    throw base::usage_error("require", "expected {} with a fraction {}, got '{}'{}", *form,
+                            worst ? "between 0 and 1" : "from 0 to 1", text,
+                            as_percent ? "; a share, not a percentage: 95% is 0.95" : "");
+  }
+  return r;
+}
+
+GateCounts gate_counts(const record::ScoreRows& rows, std::int64_t groups, std::uint64_t seed) {
+  // The same prompts are drawn from both tables: one takes missing replies as wrong, one as right.
+  stats::ScoreTable low;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (low.ids.empty() || low.ids.back() != rows.item[i]) {
+      if (!low.ids.empty()) low.first.push_back(low.position.size());
+      low.ids.push_back(rows.item[i]);
+    }
+    low.position.push_back(rows.position[i]);
+    low.score.push_back(rows.reply[i] == record::Reply::kRight ? 1.0 : 0.0);
+  }
+  if (!low.ids.empty()) low.first.push_back(low.position.size());
+  stats::ScoreTable high = low;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows.reply[i] == record::Reply::kMissing) high.score[i] = 1;
+  }
+  GateCounts result{.counts = stats::one_per_item(low, groups, seed)};
+  const stats::ResidueCounts most = stats::one_per_item(high, groups, seed);
+  for (std::size_t g = 0; g < most.n.size(); ++g) {
+    result.missing.push_back(most.correct[g] - result.counts.correct[g]);
+    result.counts.n[g] -= result.missing.back();
+  }
+  return result;
+}
+
+record::Requirement decide_requirement(const Requirement& requirement, const Result& result,
+                                       const RequirementInput& input) {
+  const Decision decision =
+      requirement.kind == RequirementKind::kWorst ? decide_worst(requirement.value, result, input)
+      : requirement.kind == RequirementKind::kGap ? decide_gap(requirement.value, result, input)
+                                                  : decide_no_period(result, input);
+  return {.text = requirement.text,
+          .outcome = std::string(stats::name_of(decision.verdict)),
+          .sentence = decision.sentence};
+}
+
+}  // namespace kvphase::audit
