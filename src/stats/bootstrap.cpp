@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "stats/large_table.h"
 #include "stats/sampling.h"
 
 namespace kvphase::stats {
@@ -162,21 +163,19 @@ GroupBootstrap bootstrap_items(const ScoreTable& table, const BootstrapOptions& 
                                     : "one item: the bootstrap over items needs at least 2");
     return result;
   }
+  // A replicate adds whole items; too many of them are added up in blocks first.
   const auto m = static_cast<std::size_t>(options.modulus);
-  // Per item: m sums and m counts, so that a replicate adds whole items.
-  std::vector<double> sums(table.items() * m);
-  std::vector<double> sizes(table.items() * m);
-  for (std::size_t i = 0; i < table.items(); ++i) {
-    const auto positions = table.positions_of(i);
-    const auto scores = table.scores_of(i);
-    for (std::size_t c = 0; c < scores.size(); ++c) {
-      const auto g = static_cast<std::size_t>(positions[c] % options.modulus);
-      sums[i * m + g] += scores[c];
-      sizes[i * m + g] += 1;
-    }
-  }
-  const double work = static_cast<double>(table.items()) * static_cast<double>(m);
-  const auto affordable = static_cast<std::int64_t>(kWorkLimit / work);
+  const auto work_of = [&](std::size_t clusters) {
+    return static_cast<double>(clusters) * static_cast<double>(m);
+  };
+  const bool blocked =
+      table.items() > kBlocks &&
+      work_of(table.items()) * static_cast<double>(options.replicates) > kWorkLimit;
+  const ClusterSums clusters = blocked
+                                   ? sums_per_block(table, options.modulus, kBlocks, options.seed)
+                                   : sums_per_item(table, options.modulus);
+  const std::size_t count = clusters.clusters();
+  const auto affordable = static_cast<std::int64_t>(kWorkLimit / work_of(count));
   result.replicates = std::min(options.replicates, std::max(kFewestReplicates, affordable));
 
   Replicates replicates(m, static_cast<std::size_t>(result.replicates));
@@ -186,11 +185,11 @@ GroupBootstrap bootstrap_items(const ScoreTable& table, const BootstrapOptions& 
   for (std::int64_t b = 0; b < result.replicates; ++b) {
     std::ranges::fill(sum, 0.0);
     std::ranges::fill(n, 0.0);
-    for (std::size_t i = 0; i < table.items(); ++i) {
-      const std::size_t pick = random.uniform_index(table.items()) * m;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t pick = random.uniform_index(count) * m;
       for (std::size_t g = 0; g < m; ++g) {
-        sum[g] += sums[pick + g];
-        n[g] += sizes[pick + g];
+        sum[g] += clusters.sum[pick + g];
+        n[g] += clusters.size[pick + g];
       }
     }
     replicates.add(sum, n);
@@ -198,7 +197,8 @@ GroupBootstrap bootstrap_items(const ScoreTable& table, const BootstrapOptions& 
   replicates.finish(
       result, options.level,
       fmt::format(
-          "percentile bootstrap over items, {} replicates{}", result.replicates,
+          "percentile bootstrap over items{}, {} replicates{}",
+          blocked ? fmt::format(" in {} random blocks", count) : "", result.replicates,
           result.replicates < options.replicates
               ? fmt::format(" ({} asked for; bounded for a large table)", options.replicates)
               : ""));

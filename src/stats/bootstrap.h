@@ -47,7 +47,8 @@ struct GroupBootstrap {
 };
 
 // One item or none: values without intervals, with a reason. Groups without observations have an
-// empty mean and take no part in worst and best. Very large tables get fewer replicates (stated).
+// empty mean and take no part in worst and best. When items x groups x replicates exceeds 2e9,
+// items are added up in 4000 random blocks and blocks are resampled (stated in the method).
 GroupBootstrap bootstrap_items(const ScoreTable& table, const BootstrapOptions& options);
 
 // Parametric bootstrap for bare counts: every group redrawn as Binomial(n, correct/n), independent

@@ -142,6 +142,17 @@ Folder::Folder(const ScoreTable& table, std::vector<std::int64_t> candidates)
       }
     }
     for (std::size_t c = 0; c < candidates_.size(); ++c) {
+      if (row.consecutive) {  // n div s whole cycles and the start of one more
+        std::vector<double>& size = sizes_[c];
+        const auto whole = static_cast<double>(n / size.size());
+        for (double& x : size) x += whole;
+        auto g = static_cast<std::size_t>(positions[0] % candidates_[c]);
+        for (std::size_t j = n % size.size(); j > 0; --j) {
+          size[g] += 1;
+          g = g + 1 == size.size() ? 0 : g + 1;
+        }
+        continue;
+      }
       for (const auto p : positions) sizes_[c][static_cast<std::size_t>(p % candidates_[c])] += 1;
     }
     rows_.push_back(std::move(row));
@@ -186,35 +197,118 @@ void Folder::add(const Row& row, const double* x, double& total) {
   }
 }
 
-FoldSums Folder::finish(double total) {
-  FoldSums sums{.between = {}, .total = std::max(0.0, total)};
+void Folder::wrap() {
   for (auto& carrier : carriers_) {
     for (std::size_t k = carrier.modulus, to = 0; k < carrier.sum.size(); ++k) {
       carrier.sum[to] += carrier.sum[k];
       to = to + 1 == carrier.modulus ? 0 : to + 1;
     }
   }
-  sums.between.reserve(candidates_.size());
+}
+
+std::vector<double> Folder::between(const auto& sum_of_carrier,
+                                    const std::vector<std::vector<double>>& sizes) const {
+  std::vector<double> result;
+  result.reserve(candidates_.size());
   for (std::size_t c = 0; c < candidates_.size(); ++c) {
-    const auto& carrier = carriers_[carrier_of_[c]];
+    const std::size_t modulus = carriers_[carrier_of_[c]].modulus;
+    const std::vector<double>& sum = sum_of_carrier(carrier_of_[c]);
     const auto s = static_cast<std::size_t>(candidates_[c]);
     double between = 0;
     for (std::size_t g = 0; g < s; ++g) {
-      if (sizes_[c][g] == 0) continue;
+      if (sizes[c][g] == 0) continue;
       double t = 0;
-      for (std::size_t k = g; k < carrier.modulus; k += s) t += carrier.sum[k];
-      between += t * t / sizes_[c][g];
+      for (std::size_t k = g; k < modulus; k += s) t += sum[k];
+      between += t * t / sizes[c][g];
     }
-    sums.between.push_back(between);
+    result.push_back(between);
   }
-  return sums;
+  return result;
 }
 
-FoldSums Folder::observed() {
+FoldSums Folder::finish(double total) {
+  wrap();
+  const auto sum = [this](std::size_t k) -> const auto& { return carriers_[k].sum; };
+  return {.between = between(sum, sizes_), .total = std::max(0.0, total)};
+}
+
+FoldSums Folder::fold(const Carried& carried) const {
+  const auto sum = [&](std::size_t k) -> const auto& { return carried.sum[k]; };
+  return {.between = between(sum, carried.sizes), .total = std::max(0.0, carried.total)};
+}
+
+Carried Folder::carry(double total) {
+  wrap();
+  Carried carried{.total = total, .items = rows_.size()};
+  for (const auto& carrier : carriers_) {
+    carried.sum.emplace_back(carrier.sum.begin(),
+                             carrier.sum.begin() + static_cast<std::ptrdiff_t>(carrier.modulus));
+  }
+  for (const auto& row : rows_) carried.squares += row.squares;
+  carried.spread = carried.squares;
+  carried.sizes = sizes_;
+  return carried;
+}
+
+void Carried::add(const Carried& other) {
+  const auto add_all = [](auto& to, const auto& from) {
+    if (to.empty()) to.resize(from.size());
+    for (std::size_t k = 0; k < from.size(); ++k) {
+      to[k].resize(from[k].size());
+      for (std::size_t j = 0; j < from[k].size(); ++j) to[k][j] += from[k][j];
+    }
+  };
+  add_all(sum, other.sum);
+  add_all(sizes, other.sizes);
+  squares += other.squares;
+  spread += other.spread;
+  total += other.total;
+  items += other.items;
+}
+
+double Folder::add_observed() {
   clear();
   double total = 0;
   for (const auto& row : rows_) add(row, cells_.data() + row.first, total);
-  return finish(total);
+  return total;
+}
+
+FoldSums Folder::observed() { return finish(add_observed()); }
+
+Carried Folder::carry_observed() { return carry(add_observed()); }
+
+Carried Folder::carry_expected(std::int64_t classes) {
+  clear();
+  double total = 0;
+  double spread = 0;
+  std::vector<double> sum(static_cast<std::size_t>(classes));
+  std::vector<double> size(static_cast<std::size_t>(classes));
+  std::vector<std::size_t> class_of(buffer_.size());
+  for (const auto& row : rows_) {
+    const double* x = cells_.data() + row.first;
+    for (std::size_t j = 0; j < row.n; ++j) {
+      if (j > 0 && row.consecutive) {
+        class_of[j] = class_of[j - 1] + 1 == sum.size() ? 0 : class_of[j - 1] + 1;
+      } else {
+        class_of[j] = static_cast<std::size_t>(positions_[row.first + j] % classes);
+      }
+    }
+    std::ranges::fill(sum, 0.0);
+    std::ranges::fill(size, 0.0);
+    for (std::size_t j = 0; j < row.n; ++j) {
+      sum[class_of[j]] += x[j];
+      size[class_of[j]] += 1;
+    }
+    for (std::size_t g = 0; g < sum.size(); ++g) sum[g] /= std::max(1.0, size[g]);
+    for (std::size_t j = 0; j < row.n; ++j) {
+      buffer_[j] = sum[class_of[j]];
+      spread += (x[j] - buffer_[j]) * (x[j] - buffer_[j]);
+    }
+    add(row, buffer_.data(), total);
+  }
+  Carried carried = carry(total);
+  carried.spread = spread;
+  return carried;
 }
 
 void Folder::start_permuting(std::int64_t classes) {
@@ -236,7 +330,7 @@ void Folder::start_permuting(std::int64_t classes) {
   }
 }
 
-FoldSums Folder::permuted(base::Random& random) {
+double Folder::add_permuted(base::Random& random) {
   assert(walk_.size() == cells_.size());
   clear();
   double total = 0;
@@ -257,10 +351,10 @@ FoldSums Folder::permuted(base::Random& random) {
     }
     add(row, x, total);
   }
-  return finish(total);
+  return total;
 }
 
-FoldSums Folder::turned(base::Random& random) {
+double Folder::add_turned(base::Random& random) {
   clear();
   double total = 0;
   for (const auto& row : rows_) {
@@ -269,7 +363,12 @@ FoldSums Folder::turned(base::Random& random) {
     std::rotate_copy(x, x + by, x + row.n, buffer_.data());
     add(row, buffer_.data(), total);
   }
-  return finish(total);
+  return total;
 }
+
+FoldSums Folder::permuted(base::Random& random) { return finish(add_permuted(random)); }
+FoldSums Folder::turned(base::Random& random) { return finish(add_turned(random)); }
+Carried Folder::carry_permuted(base::Random& random) { return carry(add_permuted(random)); }
+Carried Folder::carry_turned(base::Random& random) { return carry(add_turned(random)); }
 
 }  // namespace kvphase::stats

@@ -31,6 +31,18 @@ struct FoldSums {
   double total = 0;             // centred, detrended sum of squares
 };
 
+// Sums over items of what FoldSums is made from, so that parts of a table can be added up.
+struct Carried {
+  std::vector<std::vector<double>> sum;    // per carrier (see Folder), one cycle
+  std::vector<std::vector<double>> sizes;  // per candidate: observations per phase
+  double squares = 0;                      // of the centred scores
+  double spread = 0;                       // of the scores around what is expected of them
+  double total = 0;                        // of the centred, detrended scores
+  std::size_t items = 0;                   // informative ones
+
+  void add(const Carried& other);
+};
+
 class Folder {
  public:
   // Candidates ascending, each >= 2. Items whose scores are all equal are left out: they carry
@@ -47,6 +59,14 @@ class Folder {
   void start_permuting(std::int64_t classes);
   FoldSums permuted(base::Random& random);  // the next step of that walk
   FoldSums turned(base::Random& random);    // every item turned circularly by a random amount
+
+  // The same before folding. expected: every score replaced by the mean of its item's residue
+  // class mod `classes`, which is what it is on average in a walk of these permutations.
+  Carried carry_observed();
+  Carried carry_expected(std::int64_t classes);
+  Carried carry_permuted(base::Random& random);
+  Carried carry_turned(base::Random& random);
+  FoldSums fold(const Carried& carried) const;
 
  private:
   struct Carrier {
@@ -65,7 +85,14 @@ class Folder {
   };
 
   void add(const Row& row, const double* x, double& total);
+  double add_observed();  // these fill the carriers; they return the total
+  double add_permuted(base::Random& random);
+  double add_turned(base::Random& random);
+  void wrap();
   FoldSums finish(double total);
+  Carried carry(double total);
+  std::vector<double> between(const auto& sum_of_carrier,
+                              const std::vector<std::vector<double>>& sizes) const;
   void clear();
 
   std::vector<std::int64_t> candidates_;

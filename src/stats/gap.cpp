@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "stats/bootstrap.h"
 #include "stats/interval.h"
+#include "stats/large_table.h"
 #include "stats/sampling.h"
 
 namespace kvphase::stats {
@@ -17,6 +18,7 @@ namespace {
 
 constexpr double kWorkLimit = 1e9;  // cells shuffled in all replicates: a few seconds
 constexpr std::int64_t kFewestReplicates = 199;
+constexpr double kMostSplitCells = 4e8;  // cells added up in all splits: about a second
 constexpr double kTolerance = 1e-12;  // equal gaps that differ by the order of additions are ties
 
 void check(const GapOptions& options) {
@@ -56,6 +58,56 @@ void summarise(GapNoise& result, std::vector<double>& gaps) {
   result.p_value = (1 + static_cast<double>(as_large)) / (1 + count);
 }
 
+// The null of a large table from a sample of its items; see large_table.h.
+std::vector<double> sampled_gaps(const ScoreTable& table, std::span<const std::size_t> informative,
+                                 const GapOptions& options, const GroupTotals& totals,
+                                 std::int64_t replicates, std::size_t& sampled) {
+  struct Expected {
+    std::vector<double> sum;  // per group, when every score is its item's mean
+    double squares = 0;       // of scores around their item's mean
+  };
+  const auto expect = [&](const ScoreTable& part) {
+    Expected e{.sum = std::vector<double>(totals.sum.size())};
+    for (std::size_t i = 0; i < part.items(); ++i) {
+      const auto scores = part.scores_of(i);
+      double mean = 0;
+      for (const double x : scores) mean += x;
+      mean /= static_cast<double>(scores.size());
+      for (const double x : scores) e.squares += (x - mean) * (x - mean);
+      for (const auto p : part.positions_of(i)) {
+        e.sum[static_cast<std::size_t>(p % options.modulus)] += mean;
+      }
+    }
+    return e;
+  };
+  ScoreTable part = take_items(table, sample_items(table, informative, options.seed));
+  sampled = part.items();
+  const Expected all = expect(table);
+  const Expected some = expect(part);
+  const double root = std::sqrt(all.squares / some.squares);
+  base::Random random(base::derive_seed(options.seed, "stats.gap_noise_items"));
+  std::vector<std::uint32_t> group;
+  for (const auto p : part.position) {
+    group.push_back(static_cast<std::uint32_t>(p % options.modulus));
+  }
+  std::vector<double> gaps;
+  std::vector<double> sum(totals.sum.size());
+  for (std::int64_t b = 0; b < replicates; ++b) {
+    std::ranges::fill(sum, 0.0);
+    for (std::size_t i = 0; i < part.items(); ++i) {
+      const std::size_t first = part.first[i];
+      const std::size_t end = part.first[i + 1];
+      fast_shuffle(std::span(part.score).subspan(first, end - first), random);
+      for (std::size_t c = first; c < end; ++c) sum[group[c]] += part.score[c];
+    }
+    for (std::size_t g = 0; g < sum.size(); ++g) {
+      sum[g] = all.sum[g] + root * (sum[g] - some.sum[g]);
+    }
+    gaps.push_back(*gap_of(sum, totals.n));
+  }
+  return gaps;
+}
+
 constexpr const char* kOneGroup = "fewer than two groups have observations";
 
 }  // namespace
@@ -89,6 +141,18 @@ GapNoise gap_noise_items(const ScoreTable& table, const GapOptions& options) {
   }
   if (informative.empty()) {
     result.reason = "every item has the same score at all its positions: nothing to permute";
+    return result;
+  }
+  if (cells > kLargeCells && informative.size() > 1) {
+    const auto most = static_cast<std::int64_t>(kSampledWork / static_cast<double>(kSampleCells));
+    result.replicates = std::min(options.replicates, most);
+    std::size_t sampled = 0;
+    std::vector<double> gaps =
+        sampled_gaps(table, informative, options, totals, result.replicates, sampled);
+    summarise(result, gaps);
+    result.method +=
+        fmt::format(", {} permutations of a random sample of {} items that stands for all {}",
+                    result.replicates, sampled, table.items());
     return result;
   }
   const auto affordable = static_cast<std::int64_t>(kWorkLimit / static_cast<double>(cells));
@@ -159,14 +223,31 @@ Estimate cross_fitted_gap(const ScoreTable& table, std::int64_t modulus, std::in
     return result;
   }
   const auto m = static_cast<std::size_t>(modulus);
+  // Too many items are added up in blocks, and these are split.
+  const bool blocked =
+      table.items() > kBlocks &&
+      static_cast<double>(table.cells()) * static_cast<double>(splits) > kMostSplitCells;
+  ClusterSums blocks;
+  if (blocked) {
+    blocks = sums_per_block(table, modulus, kBlocks, seed);
+    result.method += fmt::format(" ({} random blocks of items)", kBlocks);
+  }
+  const std::size_t clusters = blocked ? blocks.clusters() : table.items();
   base::Random random(base::derive_seed(seed, "stats.cross_fitted_gap"));
   double total = 0;
   std::int64_t used = 0;
   for (std::int64_t k = 0; k < splits; ++k) {
-    const auto half = random.sample_without_replacement(table.items(), table.items() / 2);
+    const auto half = random.sample_without_replacement(clusters, clusters / 2);
     std::vector<double> sum_a(m);
     std::vector<std::int64_t> n_a(m);
     for (const std::size_t i : half) {
+      if (blocked) {
+        for (std::size_t g = 0; g < m; ++g) {
+          sum_a[g] += blocks.sum[i * m + g];
+          n_a[g] += static_cast<std::int64_t>(blocks.size[i * m + g]);
+        }
+        continue;
+      }
       for (std::size_t c = table.first[i]; c < table.first[i + 1]; ++c) {
         const auto g = static_cast<std::size_t>(table.position[c] % modulus);
         sum_a[g] += table.score[c];

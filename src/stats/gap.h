@@ -34,7 +34,9 @@ struct GapOptions {
 
 // Null: the scores of an item are exchangeable over its positions (all groups equal, items as
 // different as they like). Scores are permuted inside items. Items whose scores are all equal carry
-// nothing. Slow drift breaks exchangeability: see the second null of period.h.
+// nothing. Slow drift breaks exchangeability: see the second null of period.h. Beyond 250,000 cells
+// a random sample of whole items is permuted, and its deviations are scaled to all items
+// (large_table.h).
 GapNoise gap_noise_items(const ScoreTable& table, const GapOptions& options);
 
 // Null: every prompt is right with the pooled share, independently: counts are redrawn as
@@ -44,7 +46,8 @@ GapNoise gap_noise_counts(const ResidueCounts& counts, const GapOptions& options
 // Best and worst group chosen on a random half of the items, their difference measured on the
 // other half, both ways, averaged over `splits` splits (arXiv 2605.18887 discusses when this beats
 // the raw gap: when groups are alike). Unbiased for the gap between the groups a half would choose,
-// hence below the true gap when the choice is uncertain. No interval. Needs 2 items.
+// hence below the true gap when the choice is uncertain. No interval. Needs 2 items. When cells x
+// splits exceeds 4e8, random blocks of items are split instead of items.
 Estimate cross_fitted_gap(const ScoreTable& table, std::int64_t modulus, std::int64_t splits = 200,
                           std::uint64_t seed = 1);
 

@@ -74,8 +74,9 @@ struct PeriodResult {
 // (needs 5 informative items). A period is named when the first null rejects at `level` and the
 // second at twice `level` (it is a guard; the calibration study measures the false alarms of both
 // together). Where all items share their positions and these differ beyond the period (p_misfit <=
-// level / 5), their columns in any order must reject too, at `level`. Very large tables get fewer
-// permutations.
+// level / 5), their columns in any order must reject too, at `level`. Beyond 250,000 cells a random
+// sample of whole items is permuted or turned, fewer times, and stands for all items, which are
+// observed in full (large_table.h).
 PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options = {});
 
 // From counts per residue mod R. Candidates are the divisors of R from 2 to R/2: R itself has no

@@ -2,26 +2,29 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
+#include <unordered_set>
 
 #include "base/random.h"
 #include "stats/columns.h"
 #include "stats/fold.h"
+#include "stats/large_table.h"
 #include "stats/min_p.h"
 #include "stats/period.h"
 #include "stats/period_choice.h"
+#include "stats/sampled_folder.h"
 
 namespace kvphase::stats {
 namespace {
 
 constexpr double kWorkLimit = 1e9;  // cells permuted under one null: about 5 s
 constexpr std::int64_t kFewestPermutations = 499;
+constexpr double kOtherShare = 0.25;  // of the work of a sampled table's first null, for each other
 constexpr std::size_t kFewestItemsToTurn = 5;
 
 struct Shape {
   std::size_t longest = 0;  // observations of the longest informative item
   std::size_t informative = 0;
-  std::set<std::int64_t> positions;  // of informative items, until there are enough
+  std::unordered_set<std::int64_t> positions;  // of informative items, until there are enough
 };
 
 // A candidate s needs twice as many distinct positions as phases: else phase and position are the
@@ -55,8 +58,10 @@ std::vector<std::int64_t> candidates_for(const Shape& shape, const PeriodOptions
   return candidates;
 }
 
-std::int64_t affordable(std::int64_t wanted, std::size_t cells) {
-  const auto most = static_cast<std::int64_t>(kWorkLimit / static_cast<double>(cells));
+// Permutations of one null; `share` of what is done for the first.
+std::int64_t affordable(std::int64_t wanted, const SampledFolder& folder, double share = 1) {
+  const double limit = folder.sampled() ? kSampledWork * share : kWorkLimit;
+  const auto most = static_cast<std::int64_t>(limit / static_cast<double>(folder.cells()));
   return std::min(wanted, std::max(kFewestPermutations, most));
 }
 
@@ -96,7 +101,7 @@ void append_shares(const FoldSums& sums, std::vector<double>& out) {
 }
 
 // Nested probe: inside (item, residue class mod `from`) the order is arbitrary if `from` is all.
-MinP probe_multiples(Folder& folder, std::int64_t from, const std::vector<std::size_t>& to,
+MinP probe_multiples(SampledFolder& folder, std::int64_t from, const std::vector<std::size_t>& to,
                      std::int64_t permutations, std::uint64_t seed) {
   const auto& candidates = folder.candidates();
   const auto base =
@@ -127,7 +132,7 @@ void check_fit(PeriodResult& result, const ScoreTable& table,
   const std::int64_t span = columns.positions.back() - columns.positions.front() + 1;
   const std::int64_t all = period * ((span + period - 1) / period);  // tells all positions apart
   if (all <= period || all > 1 << 20) return;
-  Folder folder(table, {period, all});
+  SampledFolder folder(table, {period, all}, options.seed);
   result.p_misfit = probe_multiples(folder, period, {1}, permutations, options.seed).raw[0];
   if (*result.p_misfit > misfit_level(options.level)) return;
   const ColumnFolder rearranging(columns.positions, columns.weights, candidates);
@@ -165,7 +170,7 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
         shape.positions.size());
     return result;
   }
-  Folder folder(table, candidates);
+  SampledFolder folder(table, candidates, options.seed);
   const FoldSums sums = folder.observed();
   std::vector<double> observed;
   append_shares(sums, observed);
@@ -174,7 +179,7 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
     return result;
   }
 
-  result.permutations = affordable(options.permutations, folder.cells());
+  result.permutations = affordable(options.permutations, folder);
   base::Random random(base::derive_seed(options.seed, "stats.period.permute"));
   std::vector<double> null;
   null.reserve(static_cast<std::size_t>(result.permutations) * candidates.size());
@@ -196,7 +201,7 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
                                  .p_raw = first.raw[c],
                                  .p_adjusted = first.adjusted[c]});
   }
-  const std::int64_t others = affordable(options.other_permutations, folder.cells());
+  const std::int64_t others = affordable(options.other_permutations, folder, kOtherShare);
   const double smallest = std::ranges::min(first.adjusted);
   if (folder.items() >= kFewestItemsToTurn &&
       (options.always_second || smallest <= options.level)) {
@@ -209,12 +214,16 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
   }
   result.method = fmt::format(
       "item-level: epoch folding of centred scores, {}, {} permutations inside items{}, min-p over "
-      "{} candidates; nested periods by {} permutations inside residue classes",
+      "{} candidates; nested periods by {} permutations inside residue classes{}",
       describe_trend(trend_degree(shape.longest)), result.permutations,
       result.permutations < options.permutations
           ? fmt::format(" ({} asked for; bounded for a large table)", options.permutations)
           : "",
-      candidates.size(), others);
+      candidates.size(), others,
+      folder.sampled()
+          ? fmt::format("; a random sample of {} items is permuted and stands for all {} that vary",
+                        folder.sampled_items(), folder.items())
+          : "");
 
   const auto best = static_cast<std::size_t>(std::ranges::min_element(log_p) - log_p.begin());
   result.p_value = result.candidates[best].p_adjusted;
