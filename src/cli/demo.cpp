@@ -41,7 +41,7 @@ struct DemoModel {
 
 // The slowest first: with two workers the third starts when the first ends.
 constexpr std::array kModels = {DemoModel{"chunked", "main-wc", true},
-                                DemoModel{"staggered", "main-cc-staggered", true},
+                                DemoModel{"staggered", "main-wc-staggered", true},
                                 DemoModel{"control", "main-wf", false}};
 
 constexpr double kLearned = 0.98;  // mean accuracy under which a control's flatness means nothing

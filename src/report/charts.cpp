@@ -10,6 +10,12 @@
 namespace kvphase::report {
 namespace {
 
+// The control's legend entry says that it is one.
+std::string control_name(const record::Result& control) {
+  const std::string name = series_name(control);
+  return name == "control" ? name : name + " (control)";
+}
+
 using base::Json;
 using record::Group;
 using record::Result;
@@ -162,7 +168,7 @@ std::vector<LegendEntry> legend_of(const Result& result, const std::optional<Res
   if (const auto boundary = boundary_phase(result)) {
     legend.push_back({"boundary", fmt::format("its boundary phase, {}", *boundary)});
   }
-  if (control) legend.push_back({"control", series_name(*control) + " (control)"});
+  if (control) legend.push_back({"control", control_name(*control)});
   return legend;
 }
 
@@ -368,7 +374,7 @@ Chart period_chart(const Result& result, const std::optional<Result>& control) {
     chart.legend.push_back({"boundary", fmt::format("the period found, {}", *period.value)});
   }
   const bool overlaid = control && !control->period.candidates.empty();
-  if (overlaid) chart.legend.push_back({"control", series_name(*control) + " (control)"});
+  if (overlaid) chart.legend.push_back({"control", control_name(*control)});
   chart.description = fmt::format(
       "Periodogram over {} candidate periods: {}.", period.candidates.size(),
       period.value ? fmt::format("period {} found, {}", *period.value, p_text(period.p_value))
