@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/stop.h"
 
 namespace kvphase::audit {
 namespace {
@@ -31,7 +32,7 @@ PlanCheck check_plan(const task::Task& task) {
   base::Sha256 hash;
   std::int64_t query_position = -1;
   std::size_t length = 0;
-  for (std::int64_t item = 0; item < task.items(); ++item) {
+  for (std::int64_t item = 0; item < task.items() && !base::stop_requested(); ++item) {
     for (std::int64_t residue = 0; residue < R; ++residue) {
       const task::Prompt prompt = task.prompt(item, residue);
       const auto& tokens = prompt.request.prompt;
@@ -42,8 +43,6 @@ PlanCheck check_plan(const task::Task& task) {
       positions.query_position_fixed &= prompt.query_position == query_position;
       positions.length_fixed &= tokens.size() == length;
       at_residue &= prompt.target_position % R == residue;
-      check.longest_prompt =
-          std::max(check.longest_prompt, static_cast<std::int64_t>(tokens.size()));
       const auto position = static_cast<double>(prompt.target_position);
       sums[static_cast<std::size_t>(residue)] += position;
       squares[static_cast<std::size_t>(residue)] += position * position;

@@ -82,8 +82,19 @@ record::Observation observe(const task::Task& task, const task::Prompt& prompt,
 
 AuditRun run_audit(lm::LanguageModel& model, const task::Task& task, const RunOptions& options,
                    const std::function<void(const RunProgress&)>& on_progress) {
+  if (const std::int64_t context = model.traits().context_length;
+      context > 0 && task.longest_prompt() > context) {
+    throw base::usage_error(
+        "audit",
+        "expected prompts of at most {} tokens (the model's context), got {}; use fewer "
+        "records, demonstrations or a shorter haystack",
+        context, task.longest_prompt());
+  }
   AuditRun run;
   run.plan = check_plan(task);
+  if (base::stop_requested()) {
+    throw base::Error(base::ErrorKind::kInterrupted, "audit", "stopped before the first prompt");
+  }
   if (!run.plan.positions.ok) {
     throw base::Error(
         base::ErrorKind::kPhaseControl, "audit",
@@ -91,14 +102,6 @@ AuditRun run_audit(lm::LanguageModel& model, const task::Task& task, const RunOp
                     "({} balance "
                     "them exactly)",
                     run.plan.positions.note, 2 * task.modulus(), task.modulus() * task.modulus()));
-  }
-  if (const std::int64_t context = model.traits().context_length;
-      context > 0 && run.plan.longest_prompt > context) {
-    throw base::usage_error(
-        "audit",
-        "expected prompts of at most {} tokens (the model's context), got {}; use fewer "
-        "records, demonstrations or a shorter haystack",
-        context, run.plan.longest_prompt);
   }
 
   const auto manifest_path = options.folder / "manifest.json";
@@ -108,7 +111,13 @@ AuditRun run_audit(lm::LanguageModel& model, const task::Task& task, const RunOp
     check_manifest(manifest_path, manifest);
   } else {
     base::create_new_folder(options.folder, "audit");
-    base::write_file_atomically(manifest_path, manifest.dump(2) + "\n");
+    try {
+      base::write_file_atomically(manifest_path, manifest.dump(2) + "\n");
+    } catch (...) {  // a full disk must not leave a folder that can be neither made nor resumed
+      std::error_code ignored;
+      std::filesystem::remove_all(options.folder, ignored);
+      throw;
+    }
   }
 
   const std::int64_t R = task.modulus();

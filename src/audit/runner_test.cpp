@@ -158,7 +158,7 @@ TEST(PlanCheck, AcceptsTheLookupDesignAndSeesEveryPrompt) {
   EXPECT_TRUE(plan.positions.ok) << plan.positions.note;
   EXPECT_NEAR(plan.positions.mean_low, plan.positions.mean_high, 1e-9);
   EXPECT_NEAR(plan.positions.variance_low, plan.positions.variance_high, 1e-6);
-  EXPECT_EQ(plan.longest_prompt, 36);
+  EXPECT_EQ(task::LookupTask(small_task()).longest_prompt(), 36);
   EXPECT_NE(plan.prompt_set_sha256, check_plan(task::LookupTask(small_task(2))).prompt_set_sha256);
 }
 
@@ -169,6 +169,7 @@ class SkewedTask : public task::Task {
   std::string padding() const override { return "prefix"; }
   std::int64_t modulus() const override { return 4; }
   std::int64_t items() const override { return 4; }
+  std::int64_t longest_prompt() const override { return 18; }
   base::Json options() const override { return nullptr; }
   std::string token_name(lm::TokenId) const override { return ""; }
   task::Prompt prompt(std::int64_t item, std::int64_t residue) const override {

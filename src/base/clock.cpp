@@ -7,10 +7,16 @@
 
 namespace kvphase::base {
 
-std::string utc_now() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
+namespace {
+
+std::tm utc() {
+  return fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()));
 }
+
+}  // namespace
+
+std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", utc()); }
+std::string utc_stamp() { return fmt::format("{:%Y%m%d-%H%M%S}", utc()); }
 
 std::string format_duration(double seconds) {
   const long total = std::lround(seconds);

@@ -6,6 +6,7 @@
 
 namespace kvphase::base {
 
+std::string utc_stamp();                      // "20261130-032112", for file names
 std::string utc_now();                        // "2026-11-30T03:21:12Z"
 std::string format_duration(double seconds);  // "45 s", "3 min 05 s", "2 h 10 min"
 

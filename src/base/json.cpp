@@ -13,7 +13,8 @@ Json parse_json(std::string_view text, std::string_view scope) {
   try {
     return Json::parse(text);
   } catch (const nlohmann::json::exception& error) {
-    throw usage_error(scope, "expected valid JSON, got a parse error: {}", error.what());
+    throw usage_error(scope, "expected valid JSON (NaN and Infinity are not), got: {}",
+                      error.what());
   }
 }
 

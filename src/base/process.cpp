@@ -57,10 +57,15 @@ Running start(std::size_t index, const Job& job, std::size_t command) {
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+  // A process group of its own: Ctrl-C in a terminal reaches it once, through run_jobs.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   Running running{.job = index, .pipe = ends[0]};
-  const int error = ::posix_spawnp(&running.pid, words.front().c_str(), &actions, nullptr,
+  const int error = ::posix_spawnp(&running.pid, words.front().c_str(), &actions, &attributes,
                                    pointers(words).data(), pointers(variables).data());
   posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
   ::close(ends[1]);
   if (error != 0) {
     ::close(ends[0]);

@@ -2,7 +2,6 @@
 // worst phase?
 #include <fmt/format.h>
 
-#include <map>
 #include <memory>
 
 #include "base/error.h"
@@ -22,8 +21,16 @@ struct AuditArguments {
   std::string control;
   std::vector<std::string> require;
   bool json = false;
+  std::string padding = "prefix";
+  std::int64_t seed = 1;
   CheckpointAudit audit;
 };
+
+task::Padding padding_of(const std::string& name) {
+  if (name == "prefix") return task::Padding::kPrefix;
+  if (name == "in-sequence") return task::Padding::kInSequence;
+  throw base::usage_error("audit", "expected --padding prefix or in-sequence, got '{}'", name);
+}
 
 ExitCode run_audit_command(const AuditArguments& arguments, const Session& session) {
   if (arguments.model.find("://") != std::string::npos) {
@@ -35,6 +42,11 @@ ExitCode run_audit_command(const AuditArguments& arguments, const Session& sessi
                             "expected --out or --resume, got both; --resume names the folder");
   }
   CheckpointAudit audit = arguments.audit;
+  audit.padding = padding_of(arguments.padding);
+  if (arguments.seed < 0) {
+    throw base::usage_error("audit", "expected a --seed of at least 0, got {}", arguments.seed);
+  }
+  audit.seed = static_cast<std::uint64_t>(arguments.seed);
   audit.checkpoint = arguments.model;
   audit.control = arguments.control;
   for (const std::string& text : arguments.require) {
@@ -73,17 +85,14 @@ Action add_audit(CLI::App& options) {
   options.add_option("model", arguments->model, "Checkpoint folder of `kvphase train`")->required();
   options.add_option("--task", arguments->task, "lookup (default)")
       ->check(CLI::IsMember({"lookup"}).description(""));
-  const std::map<std::string, task::Padding> paddings = {
-      {"prefix", task::Padding::kPrefix}, {"in-sequence", task::Padding::kInSequence}};
-  options
-      .add_option("--padding", audit.padding,
-                  "prefix (default): the records move together; in-sequence: each by itself")
-      ->transform(CLI::CheckedTransformer(paddings).description(""))
-      ->type_name("WHERE");
+  options.add_option("--padding", arguments->padding,
+                     "prefix (default): the records move together; in-sequence: each by itself");
   options.add_option("-R,--modulus", audit.modulus,
                      "Residues of the target's position (default 24)");
-  options.add_option("--items", audit.items, "Items, each asked at every residue (default 576)");
-  options.add_option("--seed", audit.seed, "Seed of prompts and resampling (default 1)");
+  options.add_option("--items", audit.items,
+                     "Items, each asked at every residue (default 576; at least 2R; R*R balance "
+                     "positions exactly)");
+  options.add_option("--seed", arguments->seed, "Seed of prompts and resampling (default 1)");
   options.add_option("--records", audit.records, "Records per prompt (default: as trained)");
   options.add_option("--haystack", audit.haystack,
                      "Tokens before the question (default: as trained)");

@@ -46,11 +46,10 @@ void check_stride(const lm::ModelTraits& traits, const CheckpointAudit& audit) {
                             *traits.stride, *audit.stride);
   }
   const auto stride = traits.stride ? traits.stride : audit.stride;
-  if (stride && (*stride < 1 || audit.modulus % *stride != 0)) {
+  if (stride && audit.modulus % *stride != 0) {
     throw base::usage_error(
         "audit", "expected a modulus that is a multiple of the stride {}, got {}; use --modulus {}",
-        *stride, audit.modulus,
-        *stride < 1 ? audit.modulus : (audit.modulus / *stride + 1) * *stride);
+        *stride, audit.modulus, (audit.modulus / *stride + 1) * *stride);
   }
 }
 
@@ -64,6 +63,28 @@ record::Result read_result(const std::filesystem::path& folder) {
 
 AuditOutcome audit_checkpoint(const CheckpointAudit& audit, const Session& session) {
   // What can be refused without loading a model is refused first.
+  constexpr std::int64_t kMostThreads = 1024;
+  if (audit.threads < 0 || audit.threads > kMostThreads) {
+    throw base::usage_error("audit", "expected 1 to {} --threads, got {}", kMostThreads,
+                            audit.threads);
+  }
+  if (audit.min_accuracy && !(*audit.min_accuracy >= 0 && *audit.min_accuracy <= 1)) {
+    throw base::usage_error("audit", "expected a --min-accuracy of 0 to 1, got {}",
+                            *audit.min_accuracy);
+  }
+  if (audit.stride && *audit.stride < 1) {
+    throw base::usage_error("audit", "expected a --stride of at least 1, got {}", *audit.stride);
+  }
+  if (!std::filesystem::is_directory(audit.checkpoint)) {
+    throw base::usage_error("audit", "expected a checkpoint folder of `kvphase train`, got {}",
+                            audit.checkpoint.string());
+  }
+  if (audit.resume && !std::filesystem::exists(audit.out / "manifest.json")) {
+    throw base::usage_error("audit",
+                            "expected the folder of an interrupted audit, got {}, which has no "
+                            "manifest.json; start it with --out",
+                            audit.out.string());
+  }
   const task::LookupTask task(lookup_options(audit));
   std::optional<record::Result> control;
   if (!audit.control.empty()) control = read_result(audit.control);

@@ -46,16 +46,26 @@ constexpr std::array kModels = {DemoModel{"chunked", "main-wc", true},
 
 constexpr double kLearned = 0.98;  // mean accuracy under which a control's flatness means nothing
 
-// Largest multiple of the stride up to 24 that leaves room for the design in the recipe's haystack.
+// Largest multiple of the stride up to 24: the recipes' haystack of 72 tokens has room for any R
+// to 24.
 std::int64_t modulus_for(std::int64_t stride) { return 24 / stride * stride; }
 
 void validate(const DemoArguments& arguments) {
   if (arguments.stride < 2 || arguments.stride > 12) {
     throw base::usage_error("demo", "expected --stride 2..12, got {}", arguments.stride);
   }
-  if (arguments.window && *arguments.window < arguments.stride) {
-    throw base::usage_error("demo", "expected a --window of at least the stride {}, got {}",
-                            arguments.stride, *arguments.window);
+  if (arguments.items < 2 * modulus_for(arguments.stride)) {
+    throw base::usage_error("demo", "expected at least {} --items (positions must balance), got {}",
+                            2 * modulus_for(arguments.stride), arguments.items);
+  }
+  if (arguments.steps && *arguments.steps < 1) {
+    throw base::usage_error("demo", "expected at least 1 of --steps, got {}", *arguments.steps);
+  }
+  constexpr std::int64_t kWidestWindow = 64;  // the haystack is 72 tokens
+  if (arguments.window &&
+      (*arguments.window < arguments.stride || *arguments.window > kWidestWindow)) {
+    throw base::usage_error("demo", "expected a --window of {} (the stride) to {}, got {}",
+                            arguments.stride, kWidestWindow, *arguments.window);
   }
 }
 
@@ -95,7 +105,7 @@ base::Job job_for(const DemoModel& model, const DemoArguments& arguments, const 
 
 ExitCode run_demo(DemoArguments arguments, const Session& session) {
   validate(arguments);
-  if (arguments.out.empty()) arguments.out = fmt::format("runs/demo-{}", base::utc_now());
+  if (arguments.out.empty()) arguments.out = fmt::format("runs/demo-{}", base::utc_stamp());
   const fs::path out = arguments.out;
   base::create_new_folder(out, "demo");
   base::create_new_folder(out / "models", "demo");
@@ -112,7 +122,11 @@ ExitCode run_demo(DemoArguments arguments, const Session& session) {
         session.console.progress(fmt::format("{:<10} {}", job.name, line));
       });
   if (base::stop_requested()) {
-    session.console.warning("stopped; run the demo again with a new --out");
+    session.console.warning(
+        fmt::format("stopped; trainings are kept in {} (`kvphase train --resume FOLDER` finishes "
+                    "one), the demo "
+                    "itself starts anew",
+                    (out / "models").string()));
     return kInterrupted;
   }
   for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -120,7 +134,7 @@ ExitCode run_demo(DemoArguments arguments, const Session& session) {
     const bool audited =
         outcomes[i].commands_run == jobs[i].commands.size() && outcomes[i].status == kInconclusive;
     if (outcomes[i].status != kSuccess && !audited) {
-      throw base::environment_error("demo", "expected {} to finish, got exit status {}: {}",
+      throw base::environment_error("demo", "expected `{}` to finish, got exit status {}: {}",
                                     fmt::join(jobs[i].commands[outcomes[i].commands_run - 1], " "),
                                     outcomes[i].status, outcomes[i].last_line);
     }
@@ -141,7 +155,7 @@ ExitCode run_demo(DemoArguments arguments, const Session& session) {
     session.console.warning(
         fmt::format("the control has not learned the task (mean {:.1f}%, expected {:.0f}%): its "
                     "flat curve means nothing, so "
-                    "nothing here is shown; try another --seed",
+                    "nothing can be concluded from this run; try another --seed",
                     100 * control.mean.value.value_or(0), 100 * kLearned));
     return kInconclusive;
   }

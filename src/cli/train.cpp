@@ -1,6 +1,7 @@
 // kvphase train: one model from a recipe, resumable at any moment.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/clock.h"
@@ -37,11 +38,19 @@ void apply_setting(base::Json& overrides, const std::string& setting) {
   const std::string value = setting.substr(equals + 1);
   base::Json parsed = base::Json::parse(value, nullptr, false);
   if (parsed.is_discarded()) parsed = value;
-  std::string pointer = "/" + setting.substr(0, equals);
-  for (char& c : pointer) {
-    if (c == '.') c = '/';
+  base::Json* place = &overrides;
+  const std::string key = setting.substr(0, equals);
+  for (std::size_t begin = 0; begin <= key.size();) {
+    const std::size_t end = std::min(key.find('.', begin), key.size());
+    if (!place->is_object() && !place->is_null()) {
+      throw base::usage_error("train",
+                              "expected --set KEY=VALUE without contradiction, got '{}' after {}",
+                              setting, overrides.dump());
+    }
+    place = &(*place)[key.substr(begin, end - begin)];
+    begin = end + 1;
   }
-  overrides[base::Json::json_pointer(pointer)] = parsed;
+  *place = parsed;
 }
 
 // A preset's or a file's configuration without the sizes that the language decides.
@@ -150,8 +159,9 @@ Action add_train(CLI::App& options) {
   options.add_option("--threads", arguments->threads,
                      "Threads; another number may change the last bits");
   options
-      .add_option("--set", arguments->sets,
-                  "KEY=VALUE: any option of train.json, e.g. model.chunk.gate=scalar")
+      .add_option(
+          "--set", arguments->sets,
+          "KEY=VALUE: any option of train.json, e.g. model.chunk.gate=scalar; null removes a key")
       ->allow_extra_args(false);
   return [arguments](const Session& session) { return run_train(*arguments, session); };
 }

@@ -125,6 +125,15 @@ Checkpoint read_checkpoint(const fs::path& folder) {
   }
   checkpoint.token_names = names.get<std::vector<std::string>>();
   checkpoint.weights = read_safetensors(bytes, scope_of(folder / kWeights)).tensors;
+  // Before anybody builds the network: a mistyped width must not ask for all memory.
+  std::int64_t numbers = 0;
+  for (const NamedTensor& weight : checkpoint.weights) numbers += weight.tensor.numel();
+  if (numbers != parameter_count(checkpoint.config)) {
+    throw usage_error(
+        scope_of(folder / kWeights),
+        "expected tensors of the shapes that {} asks for ({} numbers), got {} numbers", kConfig,
+        parameter_count(checkpoint.config), numbers);
+  }
   for (const NamedTensor& weight : checkpoint.weights) {
     check_finite(weight, scope_of(folder / kWeights));
   }

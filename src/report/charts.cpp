@@ -366,7 +366,8 @@ Chart period_chart(const Result& result, const std::optional<Result>& control) {
   chart.caption = fmt::format(
       "Height is \u2212log\u2081\u2080 of the p-value, adjusted over all candidates; a point above "
       "the dashed "
-      "line is significant at level {:g}. Multiples of a true period stand high as well; the "
+      "line is significant at level {:g}. Periods that share factors with a true one stand high as "
+      "well; the "
       "smallest that suffices is reported.",
       period.level);
   chart.legend = {{"model", series_name(result)}};

@@ -41,8 +41,10 @@ std::string header_html(const Result& result, const std::optional<Result>& contr
   html += fmt::format("<h1>{}</h1>\n",
                       escape_html(sentence.empty() ? label_of(result.verdict.kind) : sentence));
   if (control) {
-    html += fmt::format("<p class=\"beside\"><b>Control, {}:</b> {}</p>\n",
-                        escape_html(series_name(*control)), escape_html(control->verdict.sentence));
+    const std::string name = series_name(*control);
+    html += fmt::format("<p class=\"beside\"><b>Control{}:</b> {}</p>\n",
+                        name == "control" ? "" : ", " + escape_html(name),
+                        escape_html(control->verdict.sentence));
     if (!comparable(result, *control)) {
       html += paragraph(
           "The control's curve is not drawn: its residues or its score differ from this result's.",
@@ -317,7 +319,7 @@ std::string reading_html(const Result& result) {
   html += "</ul>\n<h2>What the numbers do not say</h2>\n<ul>\n";
   html += list_items({
       "No period found is not proof of none: a dip smaller than this sample can show stays unseen.",
-      "A curve says that phase matters, not why; a control that differs only in its attention "
+      "A curve says that phase matters, not why; a control that differs in its attention alone "
       "does.",
   });
   html += list_items(result.notes);

@@ -140,7 +140,11 @@ GapNoise gap_noise_items(const ScoreTable& table, const GapOptions& options) {
     }
   }
   if (informative.empty()) {
-    result.reason = "every item has the same score at all its positions: nothing to permute";
+    // Every permutation is the data itself.
+    result.noise = result.gap;
+    result.noise_high = result.gap;
+    result.p_value = 1;
+    result.method += "; every item has the same score at all its positions: nothing to permute";
     return result;
   }
   if (cells > kLargeCells && informative.size() > 1) {

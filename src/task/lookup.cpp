@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -14,23 +16,44 @@ using lm::TokenId;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-// Starts of `count` pairs in `length` tokens of which number `target` starts at `base`: uniform
-// over all such layouts, by drawing uniform layouts until one has a pair there.
 struct Layout {
-  std::vector<std::int64_t> starts;
-  std::size_t target = 0;
+  std::vector<std::int64_t> starts;  // of the pairs, increasing
+  std::size_t target = 0;            // which of them starts at the base
 };
 
+// Number of ways, up to a factor, to place `count` pairs in `length` tokens: log C(length-count,
+// count).
+double log_ways(std::int64_t length, std::int64_t count) {
+  if (2 * count > length) return -std::numeric_limits<double>::infinity();
+  const auto log_factorial = [](std::int64_t n) { return std::lgamma(static_cast<double>(n) + 1); };
+  return log_factorial(length - count) - log_factorial(count) - log_factorial(length - 2 * count);
+}
+
+// `count` pairs in `length` tokens, one of them at `base`: uniform over all such layouts. The
+// number of pairs before the base is drawn by how many layouts have it, then both sides are placed.
 Layout layout_with_pair_at(std::int64_t length, std::int64_t count, std::int64_t base,
                            base::Random& random) {
-  for (;;) {
-    Layout layout{.starts = place_pairs(length, count, random)};
-    const auto found = std::find(layout.starts.begin(), layout.starts.end(), base);
-    if (found != layout.starts.end()) {
-      layout.target = static_cast<std::size_t>(found - layout.starts.begin());
-      return layout;
-    }
+  const std::int64_t after = length - base - 2;
+  std::vector<double> weights;
+  for (std::int64_t left = 0; left < count; ++left) {
+    weights.push_back(log_ways(base, left) + log_ways(after, count - 1 - left));
   }
+  const double largest = *std::max_element(weights.begin(), weights.end());
+  double total = 0;
+  for (double& weight : weights) total += weight = std::exp(weight - largest);
+  double draw = random.uniform() * total;
+  std::size_t left = 0;
+  while (left + 1 < weights.size() && (draw -= weights[left]) >= 0) ++left;
+  while (weights[left] == 0) --left;  // only by rounding at the very end
+
+  Layout layout{.starts = place_pairs(base, static_cast<std::int64_t>(left), random),
+                .target = left};
+  layout.starts.push_back(base);
+  for (const std::int64_t start :
+       place_pairs(after, count - 1 - static_cast<std::int64_t>(left), random)) {
+    layout.starts.push_back(base + 2 + start);
+  }
+  return layout;
 }
 
 }  // namespace
@@ -54,10 +77,15 @@ LookupTask::LookupTask(const LookupOptions& options) : options_(options) {
   validate(language, "lookup");
   const std::int64_t R = options_.modulus;
   if (R < 2) throw base::usage_error("lookup", "expected a modulus of at least 2, got {}", R);
-  if (options_.items < 1) {
-    throw base::usage_error("lookup", "expected at least 1 item, got {}", options_.items);
+  constexpr std::int64_t kMostItems = 10'000'000;
+  if (options_.items < 1 || options_.items > kMostItems) {
+    throw base::usage_error("lookup", "expected 1 to {} items, got {}", kMostItems, options_.items);
   }
-  if (options_.demonstrations < 0 || options_.demonstrations >= language.records) {
+  if (options_.demonstrations < 0) {
+    throw base::usage_error("lookup", "expected 0 or more demonstrations, got {}",
+                            options_.demonstrations);
+  }
+  if (options_.demonstrations >= language.records) {
     throw base::usage_error(
         "lookup", "expected fewer demonstrations than the {} records, got {}; use --demonstrations",
         language.records, options_.demonstrations);

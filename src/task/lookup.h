@@ -6,13 +6,12 @@
 //   key
 //
 // Every item is asked at all R residues of the target key's position. What stays fixed within an
-// item: its records and their order, the question, the filler's order, the prompt's length and the
-// query position.
+// item: its records and their order, the question, the fillers and their order, the prompt's length
+// and the query position. Only the places of the records among the fillers differ:
 //   prefix padding       the whole list moves together through R-1 tokens of filler
-//   in-sequence padding  the target moves the same way, the filler between the other records is
-//   drawn anew for
-//                        every residue, so that their phases do not move in lockstep with the
-//                        target's
+//   in-sequence padding  the target moves the same way, the places of the other records are drawn
+//                        anew for every residue, so that their phases do not move in lockstep with
+//                        the target's
 #pragma once
 
 #include <cstdint>
@@ -46,6 +45,7 @@ class LookupTask final : public Task {
   std::string padding() const override;
   std::int64_t modulus() const override { return options_.modulus; }
   std::int64_t items() const override { return options_.items; }
+  std::int64_t longest_prompt() const override { return prompt_length(options_); }
   base::Json options() const override;
   Prompt prompt(std::int64_t item, std::int64_t residue) const override;
   std::string token_name(lm::TokenId token) const override;

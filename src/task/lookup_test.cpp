@@ -79,11 +79,13 @@ TEST_P(LookupPadding, OnlyThePlacesOfRecordsDifferWithinAnItem) {
 
 TEST_P(LookupPadding, TheSamePromptComesBackWhateverElseIsAsked) {
   const LookupTask task(small(GetParam()));
-  LookupOptions more = small(GetParam());
-  more.items = 8;
-  const LookupTask fewer(more);
-  EXPECT_EQ(task.prompt(5, 2).request.prompt, task.prompt(5, 2).request.prompt);
+  const LookupTask again(small(GetParam()));
+  for (std::int64_t item = 15; item >= 0; --item) again.prompt(item, 7);
+  EXPECT_EQ(task.prompt(5, 2).request.prompt, again.prompt(5, 2).request.prompt);
   EXPECT_NE(task.prompt(5, 2).request.prompt, task.prompt(6, 2).request.prompt);
+  LookupOptions another = small(GetParam());
+  another.seed = 4;
+  EXPECT_NE(task.prompt(5, 2).request.prompt, LookupTask(another).prompt(5, 2).request.prompt);
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, LookupPadding,
@@ -152,7 +154,7 @@ TEST(Lookup, RefusesSizesThatCannotBeBalanced) {
   EXPECT_NE(message_of(options).find("at most 11 records"), std::string::npos);
   options = small(Padding::kPrefix);
   options.items = 0;
-  EXPECT_NE(message_of(options).find("at least 1 item"), std::string::npos);
+  EXPECT_NE(message_of(options).find("expected 1 to"), std::string::npos);
   options = small(Padding::kPrefix);
   options.modulus = 1;
   EXPECT_NE(message_of(options).find("modulus"), std::string::npos);

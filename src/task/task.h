@@ -28,6 +28,7 @@ class Task {
   virtual std::string padding() const = 0;   // "prefix" | "in-sequence"
   virtual std::int64_t modulus() const = 0;  // R: every item has one prompt per residue 0..R-1
   virtual std::int64_t items() const = 0;
+  virtual std::int64_t longest_prompt() const = 0;  // tokens, known without making prompts
   virtual base::Json options() const = 0;  // everything that shapes the prompts, for the manifest
 
   // item in 0..items()-1, residue in 0..R-1. Depends on nothing else: the same call, the same
