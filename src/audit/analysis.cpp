@@ -39,6 +39,12 @@ record::Gap convert(const stats::Estimate& raw, const stats::GapNoise& noise) {
   return gap;
 }
 
+// A period test as the record has it, and how many permutations stand behind its p-values.
+struct Tested {
+  record::Period period;
+  std::int64_t permutations = 0;
+};
+
 record::Period convert(const stats::PeriodResult& p) {
   record::Period period{.value = p.period,
                         .p_value = p.p_value,
@@ -84,13 +90,13 @@ class RowsAnalysis {
   std::optional<double> variance() const { return noise_variance(table_, paired_); }
 
   Curve curve(std::int64_t modulus) const;
-  record::Period period() const { return test(table_, paired_ ? table_ : pooled_); }
+  Tested period() const { return test(table_, paired_ ? table_ : pooled_); }
   std::vector<record::ScoreSummary> scores(std::int64_t modulus) const;
 
  private:
   // What is permuted: inside items when paired, else all observations.
   const ScoreTable& exchangeable() const { return paired_ ? table_ : pooled_; }
-  record::Period test(const ScoreTable& table, const ScoreTable& exchangeable) const;
+  Tested test(const ScoreTable& table, const ScoreTable& exchangeable) const;
   void add_intervals(const stats::GroupBootstrap& boot, std::int64_t modulus,
                      std::vector<Group>& groups) const;
 
@@ -102,7 +108,7 @@ class RowsAnalysis {
   bool paired_ = false;
 };
 
-record::Period RowsAnalysis::test(const ScoreTable& table, const ScoreTable& exchangeable) const {
+Tested RowsAnalysis::test(const ScoreTable& table, const ScoreTable& exchangeable) const {
   const stats::PeriodResult found = stats::find_period(
       exchangeable,
       {.permutations = options_.permutations, .level = options_.level, .seed = options_.seed});
@@ -112,7 +118,7 @@ record::Period RowsAnalysis::test(const ScoreTable& table, const ScoreTable& exc
   }
   // Nothing varies: no data could speak less for a period (Cochran's Q without a discordant item).
   if (!period.p_value && found.items == 0 && table.cells() > 0) period.p_value = 1;
-  return period;
+  return {.period = std::move(period), .permutations = found.permutations};
 }
 
 // Wilson's interval where every item appears once per group; else the bootstrap over items. A group
@@ -199,7 +205,7 @@ std::vector<record::ScoreSummary> RowsAnalysis::scores(std::int64_t modulus) con
     }
     if (summary.n > 0) summary.mean = sum / static_cast<double>(summary.n);
     const bool paired = rows_.items_known && is_paired(table);
-    summary.period = paired ? test(table, table) : test(table, stats::pool_items(table));
+    summary.period = (paired ? test(table, table) : test(table, stats::pool_items(table))).period;
     list.push_back(std::move(summary));
   }
   return list;
@@ -361,16 +367,18 @@ void note_rows(Result& r, const Dataset& data, bool paired) {
   }
 }
 
-void note_resolution(Result& r, const AnalysisOptions& options) {
-  const double smallest = 1.0 / static_cast<double>(options.permutations + 1);
+void note_resolution(Result& r, std::int64_t permutations, std::int64_t wanted) {
+  const double smallest = 1.0 / static_cast<double>(permutations + 1);
   const bool at_floor = std::ranges::any_of(r.period.candidates, [&](const auto& candidate) {
     return r.period.value == candidate.period && candidate.p_raw <= 1.5 * smallest;
   });
   if (at_floor) {
     r.notes.push_back(fmt::format(
         "The p-value is about the smallest that {} permutations and {} candidate periods can show; "
-        "more permutations would make it smaller.",
-        options.permutations, r.period.candidates.size()));
+        "{}.",
+        permutations, r.period.candidates.size(),
+        permutations < wanted ? "a table of this size gets no more"
+                              : "more permutations would make it smaller"));
   }
 }
 
@@ -442,6 +450,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   r.notes = data.notes;
   const std::optional<std::int64_t> window = options.window ? options.window : data.window;
   bool all_equal = false;
+  std::int64_t permutations = 0;  // of the period test
   std::optional<double> variance;
   std::optional<Stride> stride;
   if (data.rows) {
@@ -455,7 +464,9 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
     all_equal = rows.all_equal();
     variance = rows.variance();
     take_curve(r, rows.curve(data.modulus));
-    r.period = rows.period();
+    Tested tested = rows.period();
+    r.period = std::move(tested.period);
+    permutations = tested.permutations;
     stride = choose_stride(data, options, r.period);
     if (stride && r.design.scored > 0) r.folded = fold(*stride, rows.curve(stride->value));
     r.scores = rows.scores(data.modulus);
@@ -473,9 +484,11 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
       variance = share * (1 - share);
     }
     take_curve(r, counts_curve(counts, options));
-    r.period = convert(stats::find_period(
+    const stats::PeriodResult found = stats::find_period(
         counts,
-        {.permutations = options.permutations, .level = options.level, .seed = options.seed}));
+        {.permutations = options.permutations, .level = options.level, .seed = options.seed});
+    r.period = convert(found);
+    permutations = found.permutations;
     if (!r.period.p_value && all_equal && r.design.scored > 0) r.period.p_value = 1;
     stride = choose_stride(data, options, r.period);
     if (stride && data.modulus % stride->value == 0) {
@@ -493,7 +506,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   note_stride(r, stride);
   note_groups(r);
   note_missing(r, options.seed);
-  note_resolution(r, options);
+  note_resolution(r, permutations, options.permutations);
   const std::optional<double> dip = findable(r, variance);
   r.verdict = decide(r, {.min_accuracy = options.min_accuracy,
                          .findable = dip,
