@@ -48,10 +48,12 @@ std::string curve(const Result& r) {
   return curve(r, r.worst, r.best, r.gap, "residue");
 }
 
-// Continuous scores that show a period which right/wrong does not.
+// Continuous scores that show a period which right/wrong does not. Several scores are looked at
+// beside it, so each must show it at its share of the level (Bonferroni).
 std::string score_hint(const Result& r) {
+  const double level = r.period.level / (1 + static_cast<double>(r.scores.size()));
   for (const record::ScoreSummary& score : r.scores) {
-    if (score.period.value && !r.period.value) {
+    if (score.period.value && !r.period.value && score.period.p_value.value_or(1) <= level) {
       return fmt::format(" The {} does follow a period of {} ({}).", score.name,
                          *score.period.value, p_value(score.period.p_value));
     }
