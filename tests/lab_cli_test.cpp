@@ -113,6 +113,32 @@ TEST_F(Lab, AnAuditFailsARequirementThatItsModelDoesNotMeet) {
   EXPECT_FALSE(fs::exists(folder_ / "r"));
 }
 
+TEST_F(Lab, ASequentialAuditStopsByItsRuleAndGoesOnFromItsJournal) {
+  const std::string sequential = std::string(kAudit) + "--sequential --block-items 8 ";
+  const auto outcome = run(sequential + "--require 'worst>=0.5' --out run");
+  ASSERT_EQ(outcome.code, 1) << outcome.err;
+  const base::Json result = result_of("run");
+  EXPECT_EQ(result.at("sequential").at("planned"), 64 * 4);
+  EXPECT_LE(result.at("sequential").at("prompts"), 64 * 4);
+  EXPECT_TRUE(result.at("period").at("p_value").is_null());
+  EXPECT_THAT(read("run/report.html"), HasSubstr("<h2>Early stop</h2>"));
+  const std::string journal = read("run/journal.jsonl");
+  write("run/journal.jsonl", journal.substr(0, journal.size() / 2));
+  const auto resumed =
+      run("audit model --modulus 8 --items 64 --threads 1 -q --sequential --block-items 8 "
+          "--require 'worst>=0.5' --resume run");
+  EXPECT_EQ(resumed.code, 1) << resumed.err;
+  EXPECT_EQ(read("run/journal.jsonl"), journal);
+  EXPECT_EQ(result_of("run"), result);
+  EXPECT_EQ(run("analyze run -q").code, 2) << "its rows must not get a fixed-size p-value";
+  for (const char* arguments : {"--require no-period --sequential", "--block-items 8"}) {
+    const auto refused = run(std::string(kAudit) + arguments + " --out r");
+    EXPECT_EQ(refused.code, 2) << arguments;
+    EXPECT_EQ(refused.error_lines(), 1U) << refused.err;
+    EXPECT_FALSE(fs::exists(folder_ / "r"));
+  }
+}
+
 TEST_F(Lab, DemoRefusesToShowAnythingWhenItsControlHasNotLearned) {
   const auto outcome = run("demo --steps 2 --items 48 --out demo -q");
   EXPECT_EQ(outcome.code, 3) << outcome.err;

@@ -2,7 +2,9 @@
 // worst phase?
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "cli/audit_checkpoint.h"
@@ -20,6 +22,8 @@ struct AuditArguments {
   std::string resume;
   std::string control;
   std::vector<std::string> require;
+  bool sequential = false;
+  std::optional<std::int64_t> block_items;
   bool json = false;
   std::string padding = "prefix";
   std::int64_t seed = 1;
@@ -51,6 +55,21 @@ ExitCode run_audit_command(const AuditArguments& arguments, const Session& sessi
   audit.control = arguments.control;
   for (const std::string& text : arguments.require) {
     audit.requirements.push_back(audit::parse_requirement(text));
+  }
+  audit.sequential = arguments.sequential;
+  if (arguments.block_items && !audit.sequential) {
+    throw base::usage_error("audit", "expected --sequential with --block-items, got it alone");
+  }
+  audit.block_items = arguments.block_items.value_or(audit.block_items);
+  if (audit.sequential && (audit.requirements.size() > 1 ||
+                           std::ranges::any_of(audit.requirements, [](const auto& requirement) {
+                             return requirement.kind != audit::RequirementKind::kWorst;
+                           }))) {
+    throw base::usage_error(
+        "audit",
+        "expected at most one requirement, worst>=X, with --sequential, got {}; "
+        "gap and period need a fixed number of items",
+        fmt::join(arguments.require, " and "));
   }
   audit.resume = !arguments.resume.empty();
   audit.out = audit.resume ? arguments.resume : arguments.out;
@@ -105,6 +124,12 @@ Action add_audit(CLI::App& options) {
   options.add_option("--require", arguments->require, kRequireHelp)
       ->type_name("WHAT")
       ->allow_extra_args(false);
+  options.add_flag("--sequential", arguments->sequential,
+                   "Stop as soon as the worst phase is known (and worst>=X decided)");
+  options
+      .add_option("--block-items", arguments->block_items,
+                  "Items between looks of a sequential audit (default 10)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}).description(""));
   options.add_option("--control", arguments->control,
                      "Folder of an audited control to draw beside");
   options.add_option("--threads", audit.threads, "Threads (default: all cores)");

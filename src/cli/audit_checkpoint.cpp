@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <thread>
 
 #include "audit/analysis.h"
 #include "audit/runner.h"
+#include "audit/sequential_audit.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -53,6 +55,45 @@ void check_stride(const lm::ModelTraits& traits, const CheckpointAudit& audit) {
   }
 }
 
+// Shows progress a few times a second on a terminal, else every few seconds.
+std::function<void(const audit::RunProgress&)> progress_line(const Session& session) {
+  return [&session, since_line = base::Stopwatch(),
+          first = true](const audit::RunProgress& progress) mutable {
+    const bool last = progress.done == progress.planned;
+    if (!first && !last &&
+        since_line.seconds() < (session.console.stderr_is_terminal() ? 0.2 : 5)) {
+      return;
+    }
+    first = false;
+    since_line = base::Stopwatch();
+    session.console.progress_in_place(
+        fmt::format(
+            "prompt {}/{}  right {:.1f}%  {:.0f} prompts/s  {} left", progress.done,
+            progress.planned,
+            100.0 * static_cast<double>(progress.correct) / static_cast<double>(progress.done),
+            progress.prompts_per_second, base::format_duration(progress.seconds_left)),
+        last);
+  };
+}
+
+audit::SequentialAuditOptions sequential_options(const CheckpointAudit& audit,
+                                                 const lm::ModelTraits& traits) {
+  audit::SequentialAuditOptions options{.folder = audit.out,
+                                        .resume = audit.resume,
+                                        .block_items = audit.block_items,
+                                        .seed = audit.seed};
+  if (!audit.sequential) return options;
+  const auto stride = traits.stride ? traits.stride : audit.stride;
+  if (!stride || *stride < 2) {
+    throw base::usage_error("audit",
+                            "expected a stride for --sequential, which searches among its phases, "
+                            "got none from this model; give --stride S");
+  }
+  options.stride = *stride;
+  if (!audit.requirements.empty()) options.requirement = audit.requirements.front();
+  return options;
+}
+
 }  // namespace
 
 record::Result read_result(const std::filesystem::path& folder) {
@@ -96,26 +137,15 @@ AuditOutcome audit_checkpoint(const CheckpointAudit& audit, const Session& sessi
   const lm::ModelTraits traits = model->traits();
   check_stride(traits, audit);
 
-  base::Stopwatch since_line;
-  bool first = true;
-  const audit::AuditRun run = audit::run_audit(
-      *model, task, {.folder = audit.out, .resume = audit.resume},
-      [&](const audit::RunProgress& progress) {
-        const bool last = progress.done == progress.planned;
-        if (!first && !last &&
-            since_line.seconds() < (session.console.stderr_is_terminal() ? 0.2 : 5)) {
-          return;
-        }
-        first = false;
-        since_line = base::Stopwatch();
-        session.console.progress_in_place(
-            fmt::format(
-                "prompt {}/{}  right {:.1f}%  {:.0f} prompts/s  {} left", progress.done,
-                progress.planned,
-                100.0 * static_cast<double>(progress.correct) / static_cast<double>(progress.done),
-                progress.prompts_per_second, base::format_duration(progress.seconds_left)),
-            last);
-      });
+  const audit::SequentialAuditOptions sequential = sequential_options(audit, traits);
+  audit::SequentialAudit stopped;
+  if (audit.sequential) {
+    stopped = audit::run_sequential_audit(*model, task, sequential, progress_line(session));
+  } else {
+    stopped.run = audit::run_audit(*model, task, {.folder = audit.out, .resume = audit.resume},
+                                   progress_line(session));
+  }
+  const audit::AuditRun& run = stopped.run;
   AuditOutcome outcome{.complete = run.complete};
   if (!run.complete) return outcome;
 
@@ -136,6 +166,18 @@ AuditOutcome audit_checkpoint(const CheckpointAudit& audit, const Session& sessi
   context.model_sha256 = identity.sha256;
   context.model_config = identity.config;
   context.prompt_set_sha256 = run.plan.prompt_set_sha256;
+  if (audit.sequential) {
+    outcome.result = audit::sequential_result(
+        stopped, task, sequential,
+        {.title = fmt::format("{} on {} ({} padding), sequential", identity.name, task.name(),
+                              task.padding()),
+         .mark_boundary = !traits.staggered_grid && traits.window == sequential.stride,
+         .stride_source = traits.stride ? "model" : "given",
+         .min_accuracy = audit.min_accuracy,
+         .context = context});
+    report::write_report(audit.out, outcome.result, control);
+    return outcome;
+  }
   outcome.result = audit::analyse(data, {.stride = audit.stride,
                                          .seed = audit.seed,
                                          .min_accuracy = audit.min_accuracy,

@@ -31,6 +31,8 @@ struct CheckpointAudit {
   std::int64_t threads = 0;                    // 0: all cores
   std::optional<double> min_accuracy;          // a mean below it means "not learned"
   std::vector<audit::Requirement> requirements;
+  bool sequential = false;        // stop when the worst phase is known
+  std::int64_t block_items = 10;  // between looks of a sequential audit
   std::filesystem::path control;  // folder of an audited control to draw beside; empty: none
 };
 

@@ -60,6 +60,19 @@ void add_run_facts(const fs::path& result, Dataset& data, bool keep_modulus) {
   if (record.folded && record.folded->source == "model") data.stride = record.folded->stride;
 }
 
+// What a sequential audit leaves was stopped by its own answers: no fixed-size test may read it.
+void refuse_sequential(const fs::path& manifest) {
+  std::error_code ignored;
+  if (!fs::exists(manifest, ignored)) return;
+  const base::Json json = base::parse_json(base::read_file(manifest), manifest.string());
+  if (json.is_object() && json.contains("sequential")) {
+    throw base::usage_error("analyze",
+                            "expected a run of fixed size, got the sequential audit {}, for which "
+                            "no p-value would hold; its result.json has the e-value",
+                            manifest.parent_path().string());
+  }
+}
+
 std::vector<Dataset> import_folder(const fs::path& folder, const ImportOptions& options) {
   const fs::path journal = folder / "journal.jsonl";
   std::error_code ignored;
@@ -67,6 +80,7 @@ std::vector<Dataset> import_folder(const fs::path& folder, const ImportOptions& 
     throw base::usage_error("analyze", "expected a file or a run folder with journal.jsonl, got {}",
                             folder.string());
   }
+  refuse_sequential(folder / "manifest.json");
   Dataset data = import_journal(journal, options);
   add_run_facts(folder / "result.json", data, options.modulus.has_value());
   std::vector<Dataset> list;

@@ -268,6 +268,33 @@ Requirement read_requirement(const Json& json, const std::string& scope) {
   return requirement;
 }
 
+Json to_json(const Sequential& s) {
+  return {{"rule", s.rule},         {"e_value", s.e_value},
+          {"e_needed", s.e_needed}, {"known_after", integer_or_null(s.known_after)},
+          {"items", s.items},       {"max_items", s.max_items},
+          {"prompts", s.prompts},   {"planned", s.planned},
+          {"saving", s.saving},     {"candidates", s.candidates}};
+}
+
+Sequential read_sequential(const Json& json, const std::string& scope) {
+  ObjectReader reader(json, scope);
+  Sequential s;
+  s.rule = reader.text("rule");
+  s.e_value = reader.real("e_value");
+  s.e_needed = reader.real("e_needed");
+  s.known_after = optional_integer(reader, "known_after");
+  s.items = reader.integer("items");
+  s.max_items = reader.integer("max_items");
+  s.prompts = reader.integer("prompts");
+  s.planned = reader.integer("planned");
+  s.saving = reader.real("saving");
+  for (const Json& phase : reader.required("candidates")) {
+    s.candidates.push_back(phase.get<std::int64_t>());
+  }
+  reader.finish();
+  return s;
+}
+
 Verdict read_verdict(const Json& json, const std::string& scope) {
   const std::vector<std::string> names(kVerdicts.begin(), kVerdicts.end());
   ObjectReader reader(json, scope);
@@ -299,6 +326,7 @@ Json to_json(const Result& r) {
             {"sentence", r.verdict.sentence},
             {"next_step", r.verdict.next_step}}},
           {"requirements", requirements},
+          {"sequential", r.sequential ? to_json(*r.sequential) : Json(nullptr)},
           {"data_kind", r.data_kind},
           {"score", r.score},
           {"confidence", r.confidence},
@@ -328,6 +356,9 @@ Result result_from_json(const Json& json, std::string_view scope) {
     for (const Json& requirement : reader.required("requirements")) {
       r.requirements.push_back(read_requirement(requirement, nested(reader, "requirements")));
     }
+  }
+  if (reader.has("sequential") && !reader.required("sequential").is_null()) {
+    r.sequential = read_sequential(reader.required("sequential"), nested(reader, "sequential"));
   }
   r.data_kind = reader.text("data_kind");
   r.score = reader.text("score");

@@ -126,6 +126,20 @@ struct Requirement {
   std::string sentence;  // why, with the numbers and the rule
 };
 
+// How an audit that stops when it knows enough went. What it leaves has no fixed-sample p-value.
+struct Sequential {
+  std::string rule;                         // when phases leave and when it stops
+  double e_value = 1;                       // evidence that phases differ, at the end
+  double e_needed = 20;                     // 1 / alpha
+  std::optional<std::int64_t> known_after;  // items when the e-value first reached it
+  std::int64_t items = 0;                   // run, of max_items
+  std::int64_t max_items = 0;
+  std::int64_t prompts = 0;  // run, of planned: one per item and phase
+  std::int64_t planned = 0;
+  double saving = 0;                     // 1 - prompts / planned
+  std::vector<std::int64_t> candidates;  // phases that may still be the worst
+};
+
 struct Design {
   std::string task;          // "lookup" | ...
   std::string padding;       // "prefix" | "in-sequence" | "" when unknown
@@ -153,6 +167,7 @@ struct Result {
   Gap gap;  // over residues
   Period period;
   std::vector<Group> residues;            // R of them
+  std::optional<Sequential> sequential;   // empty: all planned prompts were run
   std::optional<Folded> folded;           // by the known or detected stride
   std::vector<ScoreSummary> scores;       // continuous scores, where the data has them
   std::vector<Requirement> requirements;  // empty: none was asked for

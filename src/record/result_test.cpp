@@ -51,6 +51,15 @@ Result example() {
                .period = r.period}};
   r.requirements = {{.text = "worst>=0.95", .outcome = "fail", .sentence = "phase 3 is below"},
                     {.text = "no-period", .outcome = "inconclusive", .sentence = "too little"}};
+  r.sequential = Sequential{.rule = "blocks of 10",
+                            .e_value = 45.5,
+                            .known_after = 20,
+                            .items = 30,
+                            .max_items = 64,
+                            .prompts = 100,
+                            .planned = 256,
+                            .saving = 0.609375,
+                            .candidates = {1, 3}};
   r.notes = {"a note"};
   return r;
 }
@@ -80,6 +89,7 @@ TEST(Result, HoldsTheOutcomeOfEveryRequirement) {
   json["requirements"][0]["outcome"] = "failed";
   EXPECT_THROW(result_from_json(json, "result.json"), base::Error);
   json.erase("requirements");
+  json.erase("sequential");
   EXPECT_TRUE(result_from_json(json, "result.json").requirements.empty())
       << "results of earlier versions can be read";
 }

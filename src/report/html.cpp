@@ -69,6 +69,22 @@ std::string requirements_html(const Result& result) {
   return "<section>\n<h2>Requirements</h2>\n" + table_html(table, "") + "</section>\n";
 }
 
+std::string sequential_html(const Result& result) {
+  if (!result.sequential) return "";
+  const record::Sequential& s = *result.sequential;
+  Table table;
+  table.header = {"sequential audit", ""};
+  table.rows = {{"stopping rule", s.rule},
+                {"e-value", e_value_text(s)},
+                {"prompts", saving_text(s)},
+                {"phases that may be the worst", fmt::format("{}", fmt::join(s.candidates, ", "))}};
+  return "<section>\n<h2>Early stop</h2>\n" +
+         table_html(table,
+                    "An e-value holds however often one looks; a p-value for a fixed sample "
+                    "size would not, so none is given.") +
+         "</section>\n";
+}
+
 std::string warnings_html(const Result& result) {
   if (result.context.warnings.empty()) return "";
   return "<aside class=\"warnings\" aria-label=\"Warnings\">\n<h2>Warnings</h2>\n<ul>\n" +
@@ -400,6 +416,7 @@ std::string html_report(const Result& result, const std::optional<Result>& contr
   html += fmt::format("<style>\n{}</style>\n</head>\n<body>\n<main>\n", page_css());
   html += header_html(result, control);
   html += requirements_html(result);
+  html += sequential_html(result);
   html += warnings_html(result);
   html += numbers_html(result, control);
   html += charts_html(result, control);

@@ -84,6 +84,15 @@ TEST(Html, TabulatesWhatWasRequired) {
   EXPECT_THAT(html, HasSubstr("<td>&lt;b&gt;x&lt;/b&gt;</td>"));
 }
 
+TEST(Html, SaysHowASequentialAuditStopped) {
+  record::Result result = test::example_result();
+  result.sequential = test::example_sequential();
+  const std::string html = words_of(html_report(result));
+  EXPECT_THAT(html, HasSubstr("<h2>Early stop</h2>"));
+  EXPECT_THAT(html, HasSubstr("45.5 that phases differ (20 needed), reached after 20 items"));
+  EXPECT_THAT(html, HasSubstr("100 of 200 planned (50% saved), 30 of 50 items"));
+}
+
 TEST(Html, AsksTheNetworkForNothing) {
   const std::string html = html_report(test::example_result());
   EXPECT_THAT(html, HasSubstr("default-src 'none'"));

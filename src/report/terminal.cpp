@@ -278,6 +278,10 @@ class Report {
     }
     if (!result_.period.reason.empty()) period += "; " + printable(result_.period.reason);
     entry("period", period);
+    if (!result_.sequential) return;
+    const record::Sequential& s = *result_.sequential;
+    entry("e-value", e_value_text(s));
+    entry("prompts", saving_text(s) + "; " + printable(s.rule));
   }
 
   // What was demanded, its outcome and why, a line each.

@@ -27,6 +27,8 @@ TEST(Terminal, LooksLikeTheGoldenFiles) {
   EXPECT_EQ(ascii, test::golden("terminal_ascii.txt", ascii));
   record::Result required = test::example_result();
   required.requirements = test::example_requirements();
+  required.sequential = test::example_sequential();
+  required.period = {.reason = "no search and no p-value: the audit stopped early"};
   const std::string gate = terminal_report(required);
   EXPECT_EQ(gate, test::golden("terminal_requirements.txt", gate));
   const std::string color = terminal_report(test::example_result(), {.color = true});

@@ -130,4 +130,18 @@ std::string estimate_text(const record::Estimate& estimate, Unit unit) {
   return value_text(estimate.value, unit) + (interval.empty() ? "" : " [" + interval + "]");
 }
 
+std::string e_value_text(const record::Sequential& s) {
+  const std::string value =
+      s.e_value < 1000 ? fmt::format("{:.3g}", s.e_value) : fmt::format("{:.1e}", s.e_value);
+  return fmt::format("{} that phases differ ({:g} needed){}", value, s.e_needed,
+                     s.known_after ? fmt::format(", reached after {} items", *s.known_after)
+                                   : std::string(", not reached"));
+}
+
+std::string saving_text(const record::Sequential& s) {
+  return fmt::format("{} of {} planned ({:.0f}% saved), {} of {} items", count_text(s.prompts),
+                     count_text(s.planned), 100 * s.saving, count_text(s.items),
+                     count_text(s.max_items));
+}
+
 }  // namespace kvphase::report

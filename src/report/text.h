@@ -52,4 +52,9 @@ std::string printable(std::string_view text);
 // {"80.3%", " [78.0 to 82.4%]"} joined, or "undefined: reason".
 std::string estimate_text(const record::Estimate& estimate, Unit unit);
 
+// "1.6e+03 that phases differ (20 needed), reached after 16 items" of a sequential audit.
+std::string e_value_text(const record::Sequential& s);
+// "96 of 256 planned (62% saved), 24 of 64 items".
+std::string saving_text(const record::Sequential& s);
+
 }  // namespace kvphase::report

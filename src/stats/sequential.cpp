@@ -17,8 +17,8 @@ double one_sided_e_value(std::int64_t b, std::int64_t c) {
   return 2 * upper * mcnemar_e_value(b, c);
 }
 
-SequentialResult run_sequential(const std::function<bool(std::int64_t, std::int64_t)>& answer,
-                                const SequentialOptions& options) {
+SequentialResult run_sequential(const SequentialAnswer& answer, const SequentialOptions& options,
+                                const std::function<bool(const SequentialBlock&)>& prepare) {
   if (options.phases < 2 || options.max_items < 1 || options.block < 1 ||
       !(options.alpha > 0 && options.alpha < 1)) {
     throw base::usage_error("sequential",
@@ -45,15 +45,28 @@ SequentialResult run_sequential(const std::function<bool(std::int64_t, std::int6
 
   while (result.items < options.max_items) {
     const std::int64_t end = std::min(result.items + options.block, options.max_items);
+    if (prepare) {
+      SequentialBlock block{.first = result.items, .end = end};
+      for (std::size_t a = 0; a < p; ++a) {
+        if (searched[a] || gate_open) block.phases.push_back(static_cast<std::int64_t>(a));
+      }
+      if (!prepare(block)) {
+        result.stop = StopReason::kInterrupted;
+        break;
+      }
+    }
     std::vector<int> reply(p);
     for (std::int64_t item = result.items; item < end; ++item) {
       for (std::size_t a = 0; a < p; ++a) {
         reply[a] = -1;
         if (!searched[a] && !gate_open) continue;
-        const bool right = answer(item, static_cast<std::int64_t>(a));
-        reply[a] = right ? 1 : 0;
+        const std::optional<bool> reply_right = answer(item, static_cast<std::int64_t>(a));
+        const bool right = reply_right.value_or(false);
         ++result.prompts;
-        ++result.counts.n[a];
+        if (reply_right) {
+          reply[a] = right ? 1 : 0;
+          ++result.counts.n[a];
+        }
         result.counts.correct[a] += right ? 1 : 0;
         if (gate) gate->add(static_cast<std::int64_t>(a), right ? 1 : 0);
       }
@@ -69,7 +82,7 @@ SequentialResult run_sequential(const std::function<bool(std::int64_t, std::int6
         sum += mcnemar_e_value(only[a * p + b], only[b * p + a]);
       }
     }
-    result.e_dependence = sum / (pairs / 2);
+    result.e_dependence = std::min(sum / (pairs / 2), 1e300);  // finite, however much is known
     if (!result.dependence_after && result.e_dependence >= 1 / options.alpha) {
       result.dependence_after = result.items;
     }
@@ -100,7 +113,9 @@ SequentialResult run_sequential(const std::function<bool(std::int64_t, std::int6
     total +=
         static_cast<double>(result.counts.correct[a]) / static_cast<double>(result.counts.n[a]);
   }
-  result.mean = total / static_cast<double>(p);
+  if (std::ranges::all_of(result.counts.n, [](std::int64_t n) { return n > 0; })) {
+    result.mean = total / static_cast<double>(p);
+  }
   result.saving = 1 - static_cast<double>(result.prompts) / static_cast<double>(result.planned);
   if (gate) result.gate = gate->result();
   return result;

@@ -30,7 +30,7 @@ struct SequentialOptions {
   std::optional<double> requirement;  // smallest acceptable share of every phase
 };
 
-enum class StopReason { kWorstFound, kGateDecided, kAllItemsRun };
+enum class StopReason { kWorstFound, kGateDecided, kAllItemsRun, kInterrupted };
 
 struct SequentialResult {
   std::int64_t items = 0;
@@ -38,8 +38,8 @@ struct SequentialResult {
   std::int64_t planned = 0;  // max_items * phases
   double saving = 0;         // 1 - prompts / planned
   StopReason stop = StopReason::kAllItemsRun;
-  ResidueCounts counts;                     // per phase, over the items it was run on
-  std::optional<double> mean;               // of the phases' shares, equal weights
+  ResidueCounts counts;        // per phase, over the items it was run on
+  std::optional<double> mean;  // of the phases' shares, equal weights; empty: a phase has none
   std::optional<std::int64_t> worst;        // the only phase left in the search; empty: not known
   std::vector<std::int64_t> candidates;     // phases that may still be the worst
   std::vector<std::int64_t> dropped_after;  // per phase: items run when it left; -1: never
@@ -49,11 +49,21 @@ struct SequentialResult {
   std::string method;  // the stopping rule
 };
 
-// answer(item, phase): was the reply right? Items 0, 1, ... are asked at every phase still in
-// question, whole items at a time. Stops when the worst phase is known (and the gate, if wanted, is
-// decided: then all phases are run until it is).
-SequentialResult run_sequential(const std::function<bool(std::int64_t, std::int64_t)>& answer,
-                                const SequentialOptions& options);
+// The prompts of one block, named before any of their answers is read.
+struct SequentialBlock {
+  std::int64_t first = 0;  // items first .. end-1
+  std::int64_t end = 0;
+  std::vector<std::int64_t> phases;  // still asked
+};
+
+// answer(item, phase): was the reply right? Empty: no usable reply; the search for the worst phase
+// leaves it out, the gate counts it wrong (the pessimistic reading). Items 0, 1, ... are asked at
+// every phase still in question, whole items at a time. Stops when the worst phase is known (and
+// the gate, if wanted, is decided: then all phases are run until it is). prepare, where given, is
+// called before each block, so that its prompts can be run together; false stops (kInterrupted).
+using SequentialAnswer = std::function<std::optional<bool>(std::int64_t, std::int64_t)>;
+SequentialResult run_sequential(const SequentialAnswer& answer, const SequentialOptions& options,
+                                const std::function<bool(const SequentialBlock&)>& prepare = {});
 
 // One-sided anytime e-value: evidence that an item right at only one of two phases is right at the
 // second more often than not, from b items right only at the first and c only at the second.

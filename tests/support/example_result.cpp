@@ -237,6 +237,18 @@ Result example_result() {
   return r;
 }
 
+record::Sequential example_sequential() {
+  return {.rule = "whole items in blocks of 10 over the phases in question",
+          .e_value = 45.5,
+          .known_after = 20,
+          .items = 30,
+          .max_items = kItems,
+          .prompts = 100,
+          .planned = kItems * kStride,
+          .saving = 0.5,
+          .candidates = {3}};
+}
+
 std::vector<record::Requirement> example_requirements() {
   return {
       {.text = "worst>=0.95",

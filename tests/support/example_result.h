@@ -14,6 +14,8 @@ record::Result example_result();
 // The same design, expected accuracy 0.97 everywhere, folded to the same stride.
 record::Result example_control();
 
+record::Sequential example_sequential();
+
 // One requirement of each outcome.
 std::vector<record::Requirement> example_requirements();
 
