@@ -141,10 +141,10 @@ TEST_F(SequentialAuditTest, StopsNoMoreOftenThanItsLevelOnAFlatModel) {
 }
 
 TEST_F(SequentialAuditTest, AResumedRunTakesTheSameDecisionsFromItsJournal) {
-  const auto task = small_task(3);
+  const auto task = small_task();
   ScriptedModel whole(kOneWeak);
   const auto expected = audit(whole, task, "whole");
-  ASSERT_GT(expected.search.prompts, 40) << "or there is nothing to interrupt";
+  ASSERT_GT(expected.search.prompts, 64) << "or there is nothing to interrupt";
   ScriptedModel model(kOneWeak);
   model.dies_after = 40;
   EXPECT_THROW(audit(model, task, "torn"), std::runtime_error);
