@@ -119,6 +119,22 @@ TEST_F(Program, SaysBadInputInOneLineWithCodeTwo) {
   }
 }
 
+TEST_F(Program, DoesNotPassARequirementOnPhasesThatHideAWeakResidue) {
+  write(
+      "three.json",
+      R"({"modulus":12,"stride":3,"n":400,"correct":[360,360,360,240,360,360,360,240,360,360,360,240]})");
+  const Outcome gap = run("analyze three.json --require 'gap<=0.15' -q");
+  EXPECT_EQ(gap.code, 3) << gap.out;
+  EXPECT_THAT(gap.out, HasSubstr("the data repeat with 4"));
+  write("eight.json", R"({"modulus":8,"n":500,"correct":[445,445,445,445,445,445,445,100]})");
+  EXPECT_NE(run("analyze eight.json --require 'worst>=0.4' -q").code, 0);
+  EXPECT_NE(run("analyze eight.json --require 'gap<=0.55' -q").code, 0);
+  write("hole.csv",
+        "residue,correct,n\n0,90,100\n1,90,100\n2,0,0\n3,90,100\n4,90,100\n5,90,100\n6,0,0\n7,90,"
+        "100\n");
+  EXPECT_EQ(run("analyze hole.csv --require no-period -q").code, 3);
+}
+
 TEST_F(Program, KeepsStdoutForTheResult) {
   write("c.csv", "residue,correct,n\n0,9,10\n1,3,10\n2,9,10\n3,4,10\n");
   const Outcome loud = run("analyze c.csv --json");

@@ -203,6 +203,10 @@ Decision decide_no_period(const Result& r, const RequirementInput& input) {
     return unknown(
         fmt::format("No period was named, but that says nothing: {}", r.verdict.sentence));
   }
+  if (std::ranges::any_of(r.residues, [](const auto& g) { return g.n == 0; })) {
+    return unknown(fmt::format("No period was found ({}), but some residues have no scored prompt.",
+                               p_text()));
+  }
   if (missing_by_residue(r, input)) {
     return unknown(fmt::format(
         "No period was found ({}), but replies are missing at some residues more than at others.",
@@ -223,6 +227,33 @@ Decision decide_no_period(const Result& r, const RequirementInput& input) {
       fmt::format("No period was found ({}), but {}, and {} is asked for; more items "
                   "would decide.",
                   p_text(), dip ? "only " + found : found, size_of(r, largest)));
+}
+
+// The phases that a requirement was judged on may fold weak residues together with strong ones: a
+// stride that is not the data's, or a pattern longer than the period found. Then the residues say
+// so.
+std::optional<std::string> contradiction(const Requirement& requirement, const Result& r,
+                                         const RequirementInput& input) {
+  if (!is_share(r) || !r.folded) return std::nullopt;
+  if (r.period.value && r.folded->stride % *r.period.value != 0) {
+    return fmt::format("the phases are of {}, but the data repeat with {}", r.folded->stride,
+                       *r.period.value);
+  }
+  if (requirement.kind == RequirementKind::kWorst) {
+    for (const record::Group& g : r.residues) {
+      const double alpha = input.alpha / static_cast<double>(r.residues.size());
+      const auto high = stats::clopper_pearson_upper(g.correct, g.n, alpha).high;
+      if (g.n > 0 && high && *high < requirement.value) {
+        return fmt::format("residue {} is at {}, upper bound {}", g.index,
+                           percent(g.accuracy.value_or(0)), percent(*high));
+      }
+    }
+  } else if (r.gap.estimate.low && *r.gap.estimate.low > requirement.value &&
+             r.gap.p_value.value_or(1) <= input.alpha) {
+    return fmt::format("the gap over residues mod {} is {}", r.design.modulus,
+                       size_of(r, r.gap.estimate.value.value_or(0)));
+  }
+  return std::nullopt;
 }
 
 constexpr std::array<std::string_view, 3> kForms = {"worst>=", "gap<=", "no-period"};
@@ -295,10 +326,17 @@ GateCounts gate_counts(const record::ScoreRows& rows, std::int64_t groups, std::
 
 record::Requirement decide_requirement(const Requirement& requirement, const Result& result,
                                        const RequirementInput& input) {
-  const Decision decision =
+  Decision decision =
       requirement.kind == RequirementKind::kWorst ? decide_worst(requirement.value, result, input)
       : requirement.kind == RequirementKind::kGap ? decide_gap(requirement.value, result, input)
                                                   : decide_no_period(result, input);
+  if (decision.verdict == stats::GateVerdict::kPass &&
+      requirement.kind != RequirementKind::kNoPeriod) {
+    if (const auto against = contradiction(requirement, result, input)) {
+      decision = unknown(fmt::format("Not decided: the phases would meet it, but {}. {}", *against,
+                                     decision.sentence));
+    }
+  }
   return {.text = requirement.text,
           .outcome = std::string(stats::name_of(decision.verdict)),
           .sentence = decision.sentence};

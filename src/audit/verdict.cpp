@@ -92,9 +92,8 @@ Verdict no_period(const Result& r, const VerdictInput& input) {
   Verdict v{.kind = VerdictKind::kNoPeriod};
   if (input.all_equal) {
     v.sentence = fmt::format(
-        "No period: all {} replies are right, so no phase is weaker than "
-        "another.{}",
-        r.design.scored, score_hint(r));
+        "No period: all {} {}, so no phase is weaker than another.{}", r.design.scored,
+        r.score == "accuracy" ? "replies are right" : "scores are equal", score_hint(r));
   } else {
     v.sentence =
         fmt::format("No period found ({}): {}; {} {} overall.{}{}", p_value(r.period.p_value),
