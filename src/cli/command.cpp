@@ -14,6 +14,8 @@ constexpr std::array kCommands = {
             add_calibrate, false},
     Command{"plan", "How many items, prompts and tokens an audit needs", add_plan, false},
     Command{"presets", "The named model designs, their sizes and cache costs", add_presets},
+    Command{"export", "A full-attention checkpoint as GGUF or as a Hugging Face folder",
+            add_export},
     Command{"serve", "A trained checkpoint behind an OpenAI-compatible API", add_serve},
 };
 

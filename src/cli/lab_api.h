@@ -51,6 +51,8 @@ struct RecipeSummary {
   base::Json options;  // all of them, as train.json holds them
 };
 
+enum class ExportFormat { kGguf, kHuggingFace };
+
 struct LabApi {
   int abi = kLabAbi;
   std::unique_ptr<lm::LanguageModel> (*open_checkpoint)(const std::filesystem::path& folder,
@@ -58,6 +60,8 @@ struct LabApi {
   TrainOutcome (*train)(const TrainRequest& request,
                         const std::function<void(const TrainProgress&)>& progress) = nullptr;
   std::vector<RecipeSummary> (*recipes)() = nullptr;
+  void (*export_checkpoint)(const std::filesystem::path& folder, ExportFormat format,
+                            const std::filesystem::path& out) = nullptr;
 };
 
 // The module exports `extern "C" const kvphase::cli::LabApi* kvphase_lab_api();`.

@@ -18,7 +18,7 @@ struct Options {
   std::string host = "127.0.0.1";
   int port = 8080;
   std::string api_key_env;
-  std::int64_t threads = 0;
+  std::int64_t threads = 1;
   serve::ServeOptions server;
 };
 
@@ -77,7 +77,8 @@ Action add_serve(CLI::App& app) {
                  "Requests that may wait for the model; one more gets status 503")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}))
       ->capture_default_str();
-  app.add_option("--threads", options->threads, "Of the model; 0: the machine's choice")
+  app.add_option("--threads", options->threads, "Of the model")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}))
       ->capture_default_str();
   return [options](const Session& session) { return serve_checkpoint(*options, session); };
 }

@@ -1,7 +1,11 @@
 // The module that cli opens for everything torch: thin bridges from cli/lab_api.h to train and
 // engine.
+#include "base/files.h"
 #include "cli/lab_api.h"
 #include "engine/checkpoint_model.h"
+#include "model/checkpoint.h"
+#include "model/gguf_export.h"
+#include "model/hf_export.h"
 #include "task/lookup_language.h"
 #include "train/recipes.h"
 #include "train/training_run.h"
@@ -67,8 +71,21 @@ std::vector<RecipeSummary> recipes() {
   return list;
 }
 
-constexpr LabApi kApi = {
-    .open_checkpoint = open_checkpoint, .train = train_model, .recipes = recipes};
+void export_checkpoint(const std::filesystem::path& folder, ExportFormat format,
+                       const std::filesystem::path& out) {
+  const model::Checkpoint checkpoint = model::read_checkpoint(folder);
+  if (format == ExportFormat::kHuggingFace) {
+    model::write_hf_folder(checkpoint, out);
+  } else {
+    const std::string name = std::filesystem::weakly_canonical(folder).filename().string();
+    base::write_file_atomically(out, model::gguf_bytes(checkpoint, name));
+  }
+}
+
+constexpr LabApi kApi = {.open_checkpoint = open_checkpoint,
+                         .train = train_model,
+                         .recipes = recipes,
+                         .export_checkpoint = export_checkpoint};
 
 }  // namespace
 }  // namespace kvphase::cli
