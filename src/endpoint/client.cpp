@@ -43,7 +43,8 @@ class StreamFolder {
       text_ += piece;
       return true;
     }
-    started_ = true;
+    // Empty lines keep a connection alive; what follows them may still be one plain body.
+    started_ = started_ || piece.find_first_not_of(" \r\n\t") != std::string_view::npos;
     if (!json_lines_) {
       parser_.push(piece, [this](const SseEvent& event) { take(event.data); });
     } else {

@@ -81,7 +81,9 @@ CompletionRequest EndpointModel::make_request(const std::vector<lm::TokenId>& pr
           .max_tokens = 1,
           .temperature = 0,
           .top_logprobs = top,
-          .return_prompt_ids = true,  // also returns the generated token's id
+          // Brings the generated token's id too, at the cost of the prompt's: for when no
+          // log-probability names it.
+          .return_prompt_ids = top == 0,
           .cold = options_.cold,
           .expected_prompt_tokens = static_cast<std::int64_t>(prompt.size()) + options_.overhead};
 }

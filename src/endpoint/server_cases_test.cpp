@@ -289,6 +289,8 @@ TEST(ServerCases, Row16AStreamThatEndsEarlyOrHoldsAnErrorIsNoAnswer) {
   EXPECT_EQ(outcome(ask(stream({": only comments\n\n"}), kStream)), "stream_cut");
   const auto plain = ask(json_reply(message({{"content", "K7"}})), kStream);
   EXPECT_EQ(plain.text, "K7") << "a server that does not stream: " << plain.detail;
+  const std::string body = message({{"content", "K7"}}).dump();
+  EXPECT_EQ(ask(stream({"\n", "\n\n", body}), kStream).text, "K7") << "kept alive, then plain";
   EXPECT_EQ(outcome(ask(json_reply({{"error", "no"}}, 500), kStream)), "server_error");
 }
 
