@@ -240,7 +240,7 @@ class HttpClient::Impl {
       for (const auto& [name, value] : request.headers) out.headers.emplace(name, value);
     }
     if (method != "GET") {
-      out.body = request.body;
+      out.body = std::string(request.body);
       out.headers.emplace("Content-Type", request.content_type);
     }
     bool too_large = false;

@@ -52,8 +52,8 @@ std::string_view name_of(HttpOutcome outcome);
 
 struct HttpRequest {
   std::string method = "POST";
-  std::string path;  // begins with '/', relative to the server's root
-  std::string body;
+  std::string path;       // begins with '/', relative to the server's root
+  std::string_view body;  // outlives the sending
   std::string content_type = "application/json";
   std::vector<std::pair<std::string, std::string>> headers;  // sent to the server's own origin only
   // Pieces of a 2xx body as they come, instead of collecting it; false ends the request.

@@ -30,11 +30,7 @@ class LlamaCpp : public OpenAiStyle {
   WireRequest completion(const CompletionRequest& request) const override {
     if (!request.messages.empty()) return OpenAiStyle::completion(request);
     Json body = Json::object();
-    if (!request.tokens.empty()) {
-      body["prompt"] = request.tokens;
-    } else {
-      body["prompt"] = request.text;
-    }
+    if (request.tokens.empty()) body["prompt"] = request.text;
     body["n_predict"] = request.max_tokens;
     body["temperature"] = request.temperature;
     if (request.seed) body["seed"] = *request.seed & 0x7fffffffU;
@@ -44,7 +40,8 @@ class LlamaCpp : public OpenAiStyle {
     body["return_tokens"] = true;
     body["stream"] = request.stream;
     merge_extra(body, settings_.extra);
-    return json_request("/completion", body);
+    if (request.tokens.empty()) return json_request("/completion", body);
+    return token_request("/completion", body, "prompt", request.tokens);
   }
 
   void read(const Json& body, const CompletionRequest& request, Reply& reply) const override {

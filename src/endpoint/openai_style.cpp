@@ -66,14 +66,12 @@ Capabilities OpenAiStyle::capabilities() const {
 Json OpenAiStyle::common_body(const CompletionRequest& request) const {
   Json body = Json::object();
   if (!settings_.model.empty()) body["model"] = settings_.model;
-  if (!request.tokens.empty()) {
-    body["prompt"] = request.tokens;
-  } else if (!request.messages.empty()) {
+  if (!request.messages.empty()) {
     Json& messages = body["messages"] = Json::array();
     for (const ChatMessage& message : request.messages) {
       messages.push_back({{"role", message.role}, {"content", message.content}});
     }
-  } else {
+  } else if (request.tokens.empty()) {  // token ids are put in last, by finish()
     body["prompt"] = request.text;
   }
   body["max_tokens"] = request.max_tokens;
@@ -110,6 +108,9 @@ void OpenAiStyle::add_members(Json& body, const CompletionRequest& request) cons
 WireRequest OpenAiStyle::finish(Json body, const CompletionRequest& request) const {
   merge_extra(body, settings_.extra);
   const char* route = request.messages.empty() ? "/completions" : "/chat/completions";
+  if (!request.tokens.empty()) {
+    return token_request(settings_.version + route, body, "prompt", request.tokens);
+  }
   return json_request(settings_.version + route, body);
 }
 

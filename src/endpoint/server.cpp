@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -99,6 +100,27 @@ std::optional<std::string> ServerApi::read_text(const Json& body) const {
 WireRequest json_request(std::string path, const Json& body) {
   return {.path = std::move(path),
           .body = body.dump(-1, ' ', false, Json::error_handler_t::replace)};
+}
+
+WireRequest token_request(std::string path, const Json& body, const char* key,
+                          std::span<const lm::TokenId> tokens) {
+  WireRequest wire = json_request(std::move(path), body);
+  const std::string rest = std::move(wire.body);  // "{...}"
+  constexpr std::size_t kLongest = 12;            // characters of an id and its comma
+  std::string text = fmt::format("{{\"{}\":[", key);
+  const std::size_t start = text.size();
+  text.resize(start + tokens.size() * kLongest);
+  char* at = text.data() + start;
+  for (const lm::TokenId token : tokens) {
+    at = std::to_chars(at, at + kLongest, token).ptr;
+    *at++ = ',';
+  }
+  if (!tokens.empty()) --at;
+  text.resize(static_cast<std::size_t>(at - text.data()));
+  text += rest == "{}" ? "]" : "],";
+  text += std::string_view(rest).substr(1);
+  wire.body = std::move(text);
+  return wire;
 }
 
 void merge_extra(Json& body, const Json& extra) {

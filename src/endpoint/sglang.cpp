@@ -29,11 +29,7 @@ class Sglang : public OpenAiStyle {
   WireRequest completion(const CompletionRequest& request) const override {
     if (!request.messages.empty()) return OpenAiStyle::completion(request);
     Json body = Json::object();
-    if (!request.tokens.empty()) {
-      body["input_ids"] = request.tokens;
-    } else {
-      body["text"] = request.text;
-    }
+    if (request.tokens.empty()) body["text"] = request.text;
     // Everything is said: what is not comes from the model's generation_config, not from SGLang.
     Json& sampling = body["sampling_params"];
     sampling = {{"max_new_tokens", request.max_tokens},
@@ -53,7 +49,8 @@ class Sglang : public OpenAiStyle {
     }
     body["stream"] = request.stream;
     merge_extra(body, settings_.extra);
-    return json_request("/generate", body);
+    if (request.tokens.empty()) return json_request("/generate", body);
+    return token_request("/generate", body, "input_ids", request.tokens);
   }
 
   void read(const Json& whole, const CompletionRequest& request, Reply& reply) const override {
