@@ -22,7 +22,7 @@ using SReply = scripted::Reply;
 
 const std::string kKey = "sk-scripted-0123456789abcdef";
 
-struct Setup {
+struct CallSetup {
   ServerKind kind = ServerKind::kGeneric;
   RetryPolicy retry = {.attempts = 1};
   HttpTimeouts timeouts = {.connect = 30, .first_byte = 30, .idle = 30, .total = 90};
@@ -30,7 +30,7 @@ struct Setup {
   bool stream = false;
 };
 
-ClientOptions options_of(const Setup& setup) {
+ClientOptions options_of(const CallSetup& setup) {
   ClientOptions options;
   options.http.timeouts = setup.timeouts;
   options.retry = setup.retry;
@@ -63,7 +63,7 @@ CompletionRequest chat(std::int64_t max_tokens = 16) {
 }
 
 // One completion against a server that answers every completion with `handler`.
-endpoint::Reply ask(const scripted::Handler& handler, const Setup& setup = {},
+endpoint::Reply ask(const scripted::Handler& handler, const CallSetup& setup = {},
                     CompletionRequest request = chat()) {
   ScriptedServer server([&](const Request& asked) {
     if (asked.method == "GET") {
@@ -81,7 +81,7 @@ endpoint::Reply ask(const scripted::Handler& handler, const Setup& setup = {},
   return reply;
 }
 
-endpoint::Reply ask(const SReply& reply, const Setup& setup = {},
+endpoint::Reply ask(const SReply& reply, const CallSetup& setup = {},
                     const CompletionRequest& request = chat()) {
   return ask([&](const Request&) { return reply; }, setup, request);
 }
@@ -258,7 +258,7 @@ Json finish(const std::string& reason) {
 SReply stream(std::vector<std::string> pieces) {
   return {.content_type = "text/event-stream", .pieces = std::move(pieces)};
 }
-const Setup kStream{.stream = true};
+const CallSetup kStream{.stream = true};
 
 TEST(ServerCases, Row16StreamsWithCommentsCutCharactersAndNoDoneAreRead) {
   const std::string wide = "\xE4\xBD\xA0\xF0\x9F\x98\x80";
@@ -431,9 +431,9 @@ TEST(ServerCases, FaultsOfTheTransportAreClassedAndNeverCrash) {
   const std::string good = message({{"content", "K7"}}).dump();
   EXPECT_EQ(outcome(ask(SReply{.body = good, .cut_after = 20})), "disconnected");
   EXPECT_EQ(outcome(ask(SReply{.body = "", .raw = true})), "disconnected");
-  const Setup hurried{.timeouts = {.connect = 30, .first_byte = 30, .idle = 0.3, .total = 90}};
+  const CallSetup hurried{.timeouts = {.connect = 30, .first_byte = 30, .idle = 0.3, .total = 90}};
   EXPECT_EQ(outcome(ask(SReply{.body = good, .seconds_per_byte = 1}, hurried)), "timeout");
-  const Setup brief{.timeouts = {.connect = 30, .first_byte = 30, .idle = 30, .total = 0.5}};
+  const CallSetup brief{.timeouts = {.connect = 30, .first_byte = 30, .idle = 30, .total = 0.5}};
   EXPECT_EQ(outcome(ask(SReply{.body = good, .delay = 60}, brief)), "timeout");
   EXPECT_EQ(outcome(ask(SReply{.body = std::string(10 << 20, ' ') + good})), "reply_too_large");
   EXPECT_EQ(outcome(ask(SReply{.body = good, .claimed_length = 20})), "invalid_body");
