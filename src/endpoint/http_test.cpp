@@ -116,13 +116,16 @@ TEST(Http, SeesAReplyCutInItsBodyWhateverTheFraming) {
 }
 
 TEST(Http, NeverLetsExtraBytesOfAReplyReachTheNextRequest) {
-  ScriptedServer server([](const Request& request) {
-    return request.index == 0 ? Reply{.body = "0123456789", .claimed_length = 4}
-                              : Reply{.body = "second"};
+  // What comes after the announced length looks like a reply, and comes when nobody waits.
+  const std::string extra = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong";
+  ScriptedServer server([&](const Request& request) {
+    return request.index == 0
+               ? Reply{.body = "0123" + extra, .seconds_per_byte = 0.001, .claimed_length = 4}
+               : Reply{.body = "second"};
   });
   HttpClient client(parse_base_url(server.url()).root, patient(), no_environment());
   EXPECT_EQ(client.send({.path = "/", .body = "{}"}).body, "0123");
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::this_thread::sleep_for(std::chrono::milliseconds(800));
   const HttpResponse second = client.send({.path = "/", .body = "{}"});
   EXPECT_EQ(second.body, "second") << second.detail;
 }
