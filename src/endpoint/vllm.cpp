@@ -18,7 +18,7 @@ class Vllm : public OpenAiStyle {
             .chat = true,
             .tokenizer = true,
             .returned_prompt_ids = true,
-            .max_top_logprobs = 20,  // --max-logprobs
+            .max_top_logprobs = 1'000'000,  // the server's --max-logprobs decides: 20 unless set
             .ids_in_logprobs = true,
             .cold_switch = true,
             .cache_note = kind_ == ServerKind::kKvphase
