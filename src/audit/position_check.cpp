@@ -31,17 +31,18 @@ PlanCheck check_plan(const task::Task& task) {
   std::vector<double> squares(static_cast<std::size_t>(R));
   base::Sha256 hash;
   std::int64_t query_position = -1;
-  std::size_t length = 0;
+  std::int64_t length = 0;
   for (std::int64_t item = 0; item < task.items() && !base::stop_requested(); ++item) {
     for (std::int64_t residue = 0; residue < R; ++residue) {
       const task::Prompt prompt = task.prompt(item, residue);
       const auto& tokens = prompt.request.prompt;
       if (query_position < 0) {
         query_position = prompt.query_position;
-        length = tokens.size();
+        length = prompt.length;
       }
       positions.query_position_fixed &= prompt.query_position == query_position;
-      positions.length_fixed &= tokens.size() == length;
+      positions.length_fixed &=
+          prompt.length == length && (prompt.words || std::ssize(tokens) == length);
       at_residue &= prompt.target_position % R == residue;
       const auto position = static_cast<double>(prompt.target_position);
       sums[static_cast<std::size_t>(residue)] += position;
@@ -50,6 +51,10 @@ PlanCheck check_plan(const task::Task& task) {
       hash.update(bytes_of(place, 2));
       hash.update(bytes_of(tokens.data(), tokens.size()));
       hash.update(bytes_of(&prompt.request.target, 1));
+      if (prompt.words) {
+        for (const std::string& piece : prompt.words->pieces) hash.update(piece);
+        hash.update(prompt.expected);
+      }
     }
   }
   check.prompt_set_sha256 = hash.finish_hex();

@@ -1,6 +1,8 @@
 #include "audit/prompt_run.h"
 
 #include <algorithm>
+#include <stdexcept>
+#include <utility>
 
 #include "base/build_info.h"
 #include "base/error.h"
@@ -13,7 +15,7 @@ namespace {
 using base::Json;
 
 Json make_manifest(const lm::LanguageModel& model, const task::Task& task, const PlanCheck& plan,
-                   const Json& design) {
+                   const PromptRunOptions& options) {
   const lm::ModelIdentity identity = model.identity();
   Json manifest = {{"schema", "kvphase.manifest/1"},
                    {"version", base::build_version()},
@@ -21,7 +23,8 @@ Json make_manifest(const lm::LanguageModel& model, const task::Task& task, const
                    {"options", task.options()},
                    {"model", {{"kind", identity.kind}, {"sha256", identity.sha256}}},
                    {"prompt_set_sha256", plan.prompt_set_sha256}};
-  if (!design.is_null()) manifest["sequential"] = design;
+  if (!options.design.is_null()) manifest["sequential"] = options.design;
+  if (options.position_offset != 0) manifest["position_offset"] = options.position_offset;
   return manifest;
 }
 
@@ -54,16 +57,22 @@ void check_manifest(const std::filesystem::path& path, const Json& manifest) {
   }
 }
 
+// What is known of a prompt before its reply.
+record::Observation asked(const task::Prompt& prompt, const std::string& expected,
+                          std::int64_t offset, std::int64_t modulus) {
+  return {.item = prompt.item,
+          .residue = (prompt.residue + offset) % modulus,
+          .target_position = prompt.target_position + offset,
+          .query_position = prompt.query_position + offset,
+          .length = prompt.length + offset,
+          .expected = expected};
+}
+
 record::Observation observe(const task::Task& task, const task::Prompt& prompt,
-                            const lm::ScoreReply& reply) {
-  record::Observation observation{
-      .item = prompt.item,
-      .residue = prompt.residue,
-      .target_position = prompt.target_position,
-      .query_position = prompt.query_position,
-      .length = static_cast<std::int64_t>(prompt.request.prompt.size()),
-      .expected = task.token_name(prompt.request.target),
-  };
+                            const lm::ScoreReply& reply, std::int64_t offset) {
+  record::Observation observation =
+      asked(prompt, task.token_name(prompt.request.target), offset, task.modulus());
+  observation.cached = reply.cached_tokens;
   if (!reply.answered()) {
     observation.reply_class = reply.missing;
     return observation;
@@ -75,6 +84,23 @@ record::Observation observe(const task::Task& task, const task::Prompt& prompt,
   observation.reply_class = correct ? "exact" : other ? "other_record" : "wrong";
   observation.correct = correct;
   observation.logprob = reply.target_logprob;
+  observation.margin = reply.margin;
+  return observation;
+}
+
+record::Observation observe(const task::Task& task, const task::Prompt& prompt,
+                            const lm::AnswerReply& reply, std::int64_t offset) {
+  record::Observation observation = asked(prompt, prompt.expected, offset, task.modulus());
+  observation.cached = reply.cached_tokens;
+  observation.answer = reply.text;
+  if (!reply.answered()) {
+    observation.reply_class = reply.missing;
+    return observation;
+  }
+  const task::Grade grade = task.grade(prompt, reply);
+  observation.reply_class = grade.reply_class;
+  observation.correct = grade.correct;
+  if (!reply.candidate_logprobs.empty()) observation.logprob = reply.candidate_logprobs.front();
   observation.margin = reply.margin;
   return observation;
 }
@@ -125,17 +151,21 @@ std::filesystem::path open_folder(const std::filesystem::path& folder, bool resu
 }  // namespace
 
 PromptRun::PromptRun(lm::LanguageModel& model, const task::Task& task,
-                     const std::filesystem::path& folder, bool resume, const Json& design)
+                     const PromptRunOptions& options)
     : model_(model),
       task_(task),
+      offset_(options.position_offset),
+      sync_each_(options.sync_each),
       plan_(checked_plan(model, task)),
-      journal_path_(open_folder(folder, resume, make_manifest(model, task, plan_, design))),
+      journal_path_(
+          open_folder(options.folder, options.resume, make_manifest(model, task, plan_, options))),
       journal_(journal_path_),
       observations_(record::read_journal(journal_path_)),
       replies_(static_cast<std::size_t>(task.items() * task.modulus())) {
   for (const record::Observation& observation : observations_) {
-    const std::int64_t index = observation.item * task.modulus() + observation.residue;
-    if (index < 0 || index >= std::ssize(replies_) || replies_[static_cast<std::size_t>(index)]) {
+    const bool planned = observation.item >= 0 && observation.item < task.items() &&
+                         observation.residue >= 0 && observation.residue < task.modulus();
+    if (!planned || replies_[index(observation.item, planned_residue(observation.residue))]) {
       throw base::usage_error("audit",
                               "expected one line per planned prompt in {}, got item {} residue {} "
                               "again or outside the plan",
@@ -146,38 +176,80 @@ PromptRun::PromptRun(lm::LanguageModel& model, const task::Task& task,
   done_before_ = done_;
 }
 
+std::int64_t PromptRun::planned_residue(std::int64_t residue) const {
+  const std::int64_t R = task_.modulus();
+  return ((residue - offset_) % R + R) % R;
+}
+
+std::size_t PromptRun::index(std::int64_t item, std::int64_t residue) const {
+  return static_cast<std::size_t>(item * task_.modulus() + residue);
+}
+
 void PromptRun::take(const record::Observation& observation) {
-  replies_[static_cast<std::size_t>(observation.item * task_.modulus() + observation.residue)] =
+  replies_[index(observation.item, planned_residue(observation.residue))] =
       Reply{observation.correct};
   ++done_;
   correct_ += observation.correct.value_or(false) ? 1 : 0;
 }
 
 bool PromptRun::has(std::int64_t item, std::int64_t residue) const {
-  return replies_[static_cast<std::size_t>(item * task_.modulus() + residue)].has_value();
+  return replies_[index(item, residue)].has_value();
 }
 
 std::optional<bool> PromptRun::correct(std::int64_t item, std::int64_t residue) const {
-  return replies_[static_cast<std::size_t>(item * task_.modulus() + residue)].value().correct;
+  return replies_[index(item, residue)].value().correct;
 }
 
-bool PromptRun::ask(const std::vector<PromptKey>& keys) {
-  std::vector<task::Prompt> prompts;
-  std::vector<lm::ScoreRequest> requests;
-  for (const PromptKey& key : keys) {
-    if (has(key.item, key.residue)) continue;
-    prompts.push_back(task_.prompt(key.item, key.residue));
-    requests.push_back(prompts.back().request);
+void PromptRun::keep(record::Observation observation) {
+  journal_.append(observation);
+  if (sync_each_) journal_.sync();
+  take(observation);
+  observations_.push_back(std::move(observation));
+}
+
+void PromptRun::ask(const std::vector<task::Prompt>& prompts) {
+  std::vector<lm::ScoreRequest> in_ids;
+  std::vector<lm::AnswerRequest> in_words;
+  for (const task::Prompt& prompt : prompts) {
+    if (prompt.words) {
+      in_words.push_back(*prompt.words);
+    } else {
+      in_ids.push_back(prompt.request);
+    }
   }
-  if (prompts.empty()) return false;
-  const std::vector<lm::ScoreReply> replies = model_.score_next(requests);
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    observations_.push_back(observe(task_, prompts[i], replies.at(i)));
-    journal_.append(observations_.back());
-    take(observations_.back());
+  if (!in_ids.empty() && !in_words.empty()) {
+    throw std::logic_error("a task's prompts are all in ids or all in words");
+  }
+  const auto on_reply = [&](std::size_t i, const auto& reply) {
+    keep(observe(task_, prompts[i], reply, offset_));
+  };
+  if (!in_ids.empty()) model_.score_each(in_ids, on_reply);
+  if (!in_words.empty()) model_.answer_each(in_words, on_reply);
+}
+
+bool PromptRun::ask(std::vector<PromptKey> keys) {
+  std::erase_if(keys, [&](const PromptKey& key) { return has(key.item, key.residue); });
+  if (keys.empty()) return false;
+  std::vector<task::Prompt> prompts;
+  for (const PromptKey& key : keys) prompts.push_back(task_.prompt(key.item, key.residue));
+  std::stable_sort(prompts.begin(), prompts.end(),
+                   [](const auto& a, const auto& b) { return a.haystack < b.haystack; });
+  try {
+    ask(prompts);
+  } catch (...) {
+    journal_.sync();
+    throw;
   }
   journal_.sync();
   return true;
+}
+
+std::vector<record::Observation> PromptRun::observations() const {
+  std::vector<record::Observation> sorted = observations_;
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.item, a.residue) < std::pair(b.item, b.residue);
+  });
+  return sorted;
 }
 
 RunProgress PromptRun::progress(std::int64_t planned) const {

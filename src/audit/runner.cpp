@@ -9,7 +9,11 @@ namespace kvphase::audit {
 
 AuditRun run_audit(lm::LanguageModel& model, const task::Task& task, const RunOptions& options,
                    const std::function<void(const RunProgress&)>& on_progress) {
-  PromptRun run(model, task, options.folder, options.resume, nullptr);
+  PromptRun run(model, task,
+                {.folder = options.folder,
+                 .resume = options.resume,
+                 .position_offset = options.position_offset,
+                 .sync_each = options.sync_each});
   const auto result = [&](bool complete) {
     return AuditRun{.observations = run.observations(), .plan = run.plan(), .complete = complete};
   };

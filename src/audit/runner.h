@@ -23,6 +23,10 @@ struct RunOptions {
   bool resume = false;           // go on after the prompts that the journal already has
   std::int64_t block_items =
       24;  // items per model call and journal sync: more lose more on a crash
+  // Tokens in front of the first that we send, as a position proof found: residues and positions in
+  // the journal include them.
+  std::int64_t position_offset = 0;
+  bool sync_each = false;  // every reply is on the disk before the next: they cost money
 };
 
 struct RunProgress {

@@ -27,9 +27,9 @@ class ScriptedModel : public lm::LanguageModel {
   std::string detokenize(std::span<const lm::TokenId>) override { return {}; }
   void generate(const lm::GenerateRequest&,
                 const std::function<bool(const lm::GeneratedToken&)>&) override {}
-  std::vector<lm::ScoreReply> score_next(std::span<const lm::ScoreRequest> requests) override {
+  void score_each(std::span<const lm::ScoreRequest> requests, const OnScore& on_reply) override {
     if (asked >= dies_after) throw std::runtime_error("died");
-    std::vector<lm::ScoreReply> replies;
+    std::size_t index = 0;
     for (const auto& request : requests) {
       ++asked;
       const auto key = request.prompt.back();
@@ -37,14 +37,13 @@ class ScriptedModel : public lm::LanguageModel {
       while (request.prompt[static_cast<std::size_t>(position)] != key) ++position;
       const bool right = position % 4 != 3;
       if (position % 4 == missing_at) {
-        replies.push_back({.top = request.target, .missing = "timeout"});
+        on_reply(index++, {.top = request.target, .missing = "timeout"});
         continue;
       }
-      replies.push_back({.top = right ? request.target : 0,
+      on_reply(index++, {.top = right ? request.target : 0,
                          .target_logprob = right ? -0.1 : -3,
                          .margin = right ? 2.0 : -2.0});
     }
-    return replies;
   }
 
   std::string sha = "abc";
@@ -176,6 +175,7 @@ class SkewedTask : public task::Task {
     task::Prompt prompt{.item = item, .residue = residue};
     prompt.target_position = position(residue);
     prompt.query_position = query(residue);
+    prompt.length = length(residue);
     prompt.request.prompt.assign(static_cast<std::size_t>(length(residue)), 1);
     return prompt;
   }

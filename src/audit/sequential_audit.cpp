@@ -18,12 +18,15 @@ using record::Result;
 constexpr const char* kNoInterval =
     "no interval for a fixed sample size: the audit stopped when the answers said so";
 
+// The planned residue of an item's prompt whose absolute phase is `phase`.
 std::int64_t residue_of(std::int64_t item, std::int64_t phase, std::int64_t modulus,
                         const SequentialAuditOptions& options) {
+  const std::int64_t S = options.stride;
+  phase = ((phase - options.position_offset) % S + S) % S;
   base::Random random(
       base::derive_seed(options.seed, "audit.sequential", {static_cast<std::uint64_t>(item)}));
-  const auto turns = static_cast<std::uint64_t>(modulus / options.stride);
-  return phase + options.stride * static_cast<std::int64_t>(random.uniform_index(turns));
+  const auto turns = static_cast<std::uint64_t>(modulus / S);
+  return phase + S * static_cast<std::int64_t>(random.uniform_index(turns));
 }
 
 stats::SequentialOptions search_options(const task::Task& task,
@@ -171,7 +174,12 @@ SequentialAudit run_sequential_audit(lm::LanguageModel& model, const task::Task&
                        {"alpha", options.alpha},
                        {"requirement", options.requirement ? options.requirement->text : ""},
                        {"seed", options.seed}};
-  PromptRun run(model, task, options.folder, options.resume, design);
+  PromptRun run(model, task,
+                {.folder = options.folder,
+                 .resume = options.resume,
+                 .design = std::move(design),
+                 .position_offset = options.position_offset,
+                 .sync_each = options.sync_each});
   SequentialAudit audit;
   audit.search = stats::run_sequential(
       [&](std::int64_t item, std::int64_t phase) {

@@ -29,6 +29,8 @@ struct SequentialAuditOptions {
   double alpha = 0.05;
   std::optional<Requirement> requirement;  // worst>=X only; more: a usage error by the caller
   std::uint64_t seed = 1;                  // of the residues
+  std::int64_t position_offset = 0;        // as RunOptions
+  bool sync_each = false;                  // likewise
 };
 
 struct SequentialAudit {

@@ -32,9 +32,9 @@ class ScriptedModel : public lm::LanguageModel {
   std::string detokenize(std::span<const lm::TokenId>) override { return {}; }
   void generate(const lm::GenerateRequest&,
                 const std::function<bool(const lm::GeneratedToken&)>&) override {}
-  std::vector<lm::ScoreReply> score_next(std::span<const lm::ScoreRequest> requests) override {
+  void score_each(std::span<const lm::ScoreRequest> requests, const OnScore& on_reply) override {
     if (asked >= dies_after) throw std::runtime_error("died");
-    std::vector<lm::ScoreReply> replies;
+    std::size_t index = 0;
     for (const auto& request : requests) {
       ++asked;
       const auto key = request.prompt.back();
@@ -47,14 +47,13 @@ class ScriptedModel : public lm::LanguageModel {
       base::Random random(text);
       const bool right = random.uniform() < chance_[position % 4];
       if (position % 4 == missing_at) {
-        replies.push_back({.top = request.target, .missing = "timeout"});
+        on_reply(index++, {.top = request.target, .missing = "timeout"});
         continue;
       }
-      replies.push_back({.top = right ? request.target : 0,
+      on_reply(index++, {.top = right ? request.target : 0,
                          .target_logprob = right ? -0.1 : -3,
                          .margin = right ? 2.0 : -2.0});
     }
-    return replies;
   }
 
   std::int64_t asked = 0;

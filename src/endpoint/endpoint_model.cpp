@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "base/stop.h"
 
 namespace kvphase::endpoint {
 namespace {
@@ -35,12 +34,14 @@ std::optional<lm::TokenId> spoken_id(const Reply& reply) {
 EndpointModel::EndpointModel(std::shared_ptr<Client> client, EndpointModelOptions options)
     : client_(std::move(client)), options_(options) {
   const Capabilities can = client_->api().capabilities();
-  if (!can.token_prompts) {
-    throw base::usage_error(
-        "endpoint",
-        "expected a server that takes token-id prompts (kvphase serve, vLLM, SGLang, "
-        "llama.cpp), got {}",
-        name_of(client_->info().kind));
+  const char* lacks = options_.form == PromptForm::kTokens && !can.token_prompts
+                          ? "token-id prompts (kvphase serve, vLLM, SGLang, llama.cpp)"
+                      : options_.form == PromptForm::kText && !can.text_prompts ? "raw text prompts"
+                      : options_.form == PromptForm::kChat && !can.chat         ? "chat messages"
+                                                                                : nullptr;
+  if (lacks != nullptr) {
+    throw base::usage_error("endpoint", "expected a server that takes {}, got {}", lacks,
+                            name_of(client_->info().kind));
   }
   options_.top_logprobs = std::min(options_.top_logprobs, can.max_top_logprobs);
 }
@@ -77,15 +78,61 @@ std::string EndpointModel::detokenize(std::span<const lm::TokenId> tokens) {
 
 CompletionRequest EndpointModel::make_request(const std::vector<lm::TokenId>& prompt,
                                               std::int64_t top) const {
-  return {.tokens = prompt,
-          .max_tokens = 1,
-          .temperature = 0,
-          .top_logprobs = top,
-          // Brings the generated token's id too, at the cost of the prompt's: for when no
-          // log-probability names it.
-          .return_prompt_ids = top == 0,
-          .cold = options_.cold,
-          .expected_prompt_tokens = static_cast<std::int64_t>(prompt.size()) + options_.overhead};
+  CompletionRequest request{.tokens = prompt,
+                            .max_tokens = 1,
+                            .temperature = 0,
+                            .top_logprobs = top,
+                            // Brings the generated token's id too, at the cost of the prompt's: for
+                            // when no log-probability names it.
+                            .return_prompt_ids = top == 0,
+                            .cold = options_.cold,
+                            .stream = options_.stream};
+  if (options_.overhead) {
+    request.expected_prompt_tokens = static_cast<std::int64_t>(prompt.size()) + *options_.overhead;
+  }
+  return request;
+}
+
+const std::vector<lm::TokenId>& EndpointModel::ids_of(const std::string& piece) {
+  constexpr std::size_t kMostBytes = 64U << 20U;
+  if (const auto found = piece_ids_.find(piece); found != piece_ids_.end()) return found->second;
+  if (piece_bytes_ + piece.size() > kMostBytes) {
+    piece_ids_.clear();
+    piece_bytes_ = 0;
+  }
+  piece_bytes_ += piece.size();
+  return piece_ids_.emplace(piece, tokenize(piece)).first->second;
+}
+
+CompletionRequest EndpointModel::completion(const lm::AnswerRequest& request, bool shared_only) {
+  CompletionRequest asked{.max_tokens = std::max(request.max_tokens, options_.answer_tokens),
+                          .temperature = 0,
+                          .stop = request.stop,
+                          .cold = options_.cold,
+                          .stream = options_.stream};
+  const std::size_t count = shared_only ? request.shared : request.pieces.size();
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (options_.form == PromptForm::kTokens) {
+      const std::vector<lm::TokenId>& ids = ids_of(request.pieces[i]);
+      asked.tokens.insert(asked.tokens.end(), ids.begin(), ids.end());
+    } else {
+      text += request.pieces[i];
+    }
+  }
+  if (options_.form == PromptForm::kText) asked.text = std::move(text);
+  if (options_.form == PromptForm::kChat) {
+    asked.messages = {{.role = "user", .content = std::move(text)}};
+  }
+  if (shared_only) {
+    asked.max_tokens = 1;
+    return asked;
+  }
+  if (!request.candidates.empty()) asked.top_logprobs = options_.top_logprobs;
+  std::optional<std::int64_t> tokens = request.tokens;
+  if (options_.form == PromptForm::kTokens) tokens = std::ssize(asked.tokens);
+  if (tokens && options_.overhead) asked.expected_prompt_tokens = *tokens + *options_.overhead;
+  return asked;
 }
 
 bool EndpointModel::is_token(const TopToken& token, lm::TokenId id) {
@@ -101,7 +148,7 @@ bool EndpointModel::is_token(const TopToken& token, lm::TokenId id) {
 }
 
 lm::ScoreReply EndpointModel::score(const Reply& reply, lm::TokenId target) {
-  lm::ScoreReply score{.top = -1};
+  lm::ScoreReply score{.top = -1, .cached_tokens = reply.usage.cached_tokens.value_or(0)};
   if (!spoke(reply)) {
     score.missing = name_of(reply.outcome);
     return score;
@@ -146,6 +193,7 @@ void EndpointModel::count(const Reply& reply) {
   totals_.attempts += reply.attempts;
   if (!spoke(reply)) ++totals_.missing;
   totals_.prompt_tokens += reply.usage.prompt_tokens.value_or(0);
+  totals_.completion_tokens += reply.usage.completion_tokens.value_or(0);
   totals_.cached_tokens += reply.usage.cached_tokens.value_or(0);
   if (reply.usage.cached_tokens.value_or(0) > 0) ++totals_.warm_replies;
 }
@@ -155,27 +203,102 @@ EndpointTotals EndpointModel::totals() const {
   return totals_;
 }
 
-std::vector<lm::ScoreReply> EndpointModel::score_next(std::span<const lm::ScoreRequest> requests) {
+void EndpointModel::complete(const std::vector<CompletionRequest>& requests,
+                             const OnIndex& on_reply) {
+  bool stopped = false;
+  client_->complete_all(requests, [&](std::size_t index, const Reply& reply) {
+    // What the user's stop cut off is not missing, it was not asked: the caller resumes there.
+    if (reply.outcome == Outcome::kStopped) {
+      stopped = true;
+      return;
+    }
+    count(reply);
+    on_reply(index, reply);
+  });
+  if (stopped) {
+    throw base::Error(base::ErrorKind::kInterrupted, "endpoint",
+                      "stopped before all replies came; resume to go on");
+  }
+}
+
+void EndpointModel::score_each(std::span<const lm::ScoreRequest> requests,
+                               const OnScore& on_reply) {
   std::vector<CompletionRequest> asked;
   asked.reserve(requests.size());
   for (const lm::ScoreRequest& request : requests) {
     asked.push_back(make_request(request.prompt, options_.top_logprobs));
   }
-  const std::vector<Reply> replies =
-      client_->complete_all(asked, [this](std::size_t, const Reply& reply) { count(reply); });
-  // What the user's stop cut off is not missing, it was not asked: the caller resumes there.
-  if (base::stop_requested() && std::any_of(replies.begin(), replies.end(), [](const Reply& reply) {
-        return reply.outcome == Outcome::kStopped;
-      })) {
-    throw base::Error(base::ErrorKind::kInterrupted, "endpoint",
-                      "stopped before all replies came; resume to go on");
+  complete(asked, [&](std::size_t index, const Reply& reply) {
+    on_reply(index, score(reply, requests[index].target));
+  });
+}
+
+void EndpointModel::fill_cache(const lm::AnswerRequest& request) {
+  const auto shared = std::span(request.pieces).first(request.shared);
+  if (options_.cold || shared.empty() || std::ranges::equal(shared, cached_)) return;
+  const Reply reply = client_->complete(completion(request, true));
+  cached_.assign(shared.begin(), shared.end());
+  const std::lock_guard lock(mutex_);
+  ++totals_.primers;
+  totals_.attempts += reply.attempts;
+  totals_.prompt_tokens += reply.usage.prompt_tokens.value_or(0);
+  totals_.completion_tokens += reply.usage.completion_tokens.value_or(0);
+  totals_.cached_tokens += reply.usage.cached_tokens.value_or(0);
+}
+
+lm::AnswerReply EndpointModel::answer(const Reply& reply, const lm::AnswerRequest& request) {
+  lm::AnswerReply answer{.text = reply.text,
+                         .cut = reply.finish_reason == "length",
+                         .cached_tokens = reply.usage.cached_tokens.value_or(0)};
+  if (!reply.answered()) answer.missing = name_of(reply.outcome);
+  answer.candidate_logprobs.resize(request.candidates.size());
+  if (!reply.first || request.candidates.empty()) return answer;
+  const auto trimmed = [](std::string_view text) {
+    return text.substr(std::min(text.find_first_not_of(' '), text.size()));
+  };
+  // By text, as the answer may start with or without a blank; a token that starts several
+  // candidates tells none of them.
+  const auto candidate_of = [&](const TopToken& token) -> std::optional<std::size_t> {
+    std::optional<std::size_t> found;
+    const std::string_view said = trimmed(token.text);
+    if (said.empty() || !token.text_is_exact) return std::nullopt;
+    for (std::size_t i = 0; i < request.candidates.size(); ++i) {
+      if (!trimmed(request.candidates[i]).starts_with(said)) continue;
+      if (found) return std::nullopt;
+      found = i;
+    }
+    return found;
+  };
+  std::optional<double> best_other;
+  for (const TopToken& token : reply.first->top) {  // likeliest first
+    const auto candidate = candidate_of(token);
+    if (candidate && !answer.candidate_logprobs[*candidate]) {
+      answer.candidate_logprobs[*candidate] = token.logprob;
+    }
+    if (candidate != std::size_t{0} && !best_other) best_other = token.logprob;
   }
-  std::vector<lm::ScoreReply> scores;
-  scores.reserve(replies.size());
-  for (std::size_t i = 0; i < replies.size(); ++i) {
-    scores.push_back(score(replies[i], requests[i].target));
+  if (answer.candidate_logprobs[0] && best_other) {
+    answer.margin = *answer.candidate_logprobs[0] - *best_other;
   }
-  return scores;
+  return answer;
+}
+
+void EndpointModel::answer_each(std::span<const lm::AnswerRequest> requests,
+                                const OnAnswer& on_reply) {
+  for (std::size_t begin = 0; begin < requests.size();) {
+    const auto shared = [&](std::size_t i) {
+      return std::span(requests[i].pieces).first(requests[i].shared);
+    };
+    std::size_t end = begin + 1;
+    while (end < requests.size() && std::ranges::equal(shared(begin), shared(end))) ++end;
+    fill_cache(requests[begin]);
+    std::vector<CompletionRequest> asked;
+    for (std::size_t i = begin; i < end; ++i) asked.push_back(completion(requests[i]));
+    complete(asked, [&](std::size_t index, const Reply& reply) {
+      on_reply(begin + index, answer(reply, requests[begin + index]));
+    });
+    begin = end;
+  }
 }
 
 void EndpointModel::generate(const lm::GenerateRequest& request,

@@ -129,7 +129,7 @@ class CheckpointModel final : public lm::LanguageModel {
 
   std::vector<TokenId> tokenize(std::string_view text) override;
   std::string detokenize(std::span<const TokenId> tokens) override;
-  std::vector<lm::ScoreReply> score_next(std::span<const lm::ScoreRequest> requests) override;
+  void score_each(std::span<const lm::ScoreRequest> requests, const OnScore& on_reply) override;
   void generate(const lm::GenerateRequest& request,
                 const std::function<bool(const lm::GeneratedToken&)>& on_token) override;
 
@@ -177,8 +177,8 @@ torch::Tensor CheckpointModel::last_logits(const std::vector<std::span<const Tok
   return network_.forward_at(tokens, rows).select(1, 0).contiguous();
 }
 
-std::vector<lm::ScoreReply> CheckpointModel::score_next(
-    std::span<const lm::ScoreRequest> requests) {
+void CheckpointModel::score_each(std::span<const lm::ScoreRequest> requests,
+                                 const OnScore& on_reply) {
   for (const lm::ScoreRequest& request : requests) {
     check_prompt(request.prompt);
     check_token(request.target);
@@ -219,7 +219,7 @@ std::vector<lm::ScoreReply> CheckpointModel::score_next(
       }
     }
   });
-  return replies;
+  for (std::size_t i = 0; i < replies.size(); ++i) on_reply(i, replies[i]);
 }
 
 void CheckpointModel::generate(const lm::GenerateRequest& request,
@@ -231,7 +231,7 @@ void CheckpointModel::generate(const lm::GenerateRequest& request,
   }
   base::Random random(base::derive_seed(request.seed, "generate"));
   std::vector<TokenId> text = request.prompt;
-  for (std::int64_t i = 0; i < request.max_tokens && std::ssize(text) < config_.context_length;
+  for (std::int64_t i = 0; i < request.max_tokens && std::ssize(text) <= config_.context_length;
        ++i) {
     const torch::Tensor logits = last_logits({std::span<const TokenId>(text)});
     const std::vector<double> logprobs = log_probabilities(row(logits, 0));

@@ -51,6 +51,34 @@ struct ScoreReply {
                                  // wins
   std::string missing;           // why there is no answer, e.g. "timeout"; empty: answered
   std::string answer_text;  // what a server said in place of a known token; empty: `top` says it
+  std::int64_t cached_tokens = 0;  // of the prompt, that a server took from an earlier one
+
+  bool answered() const { return missing.empty(); }
+};
+
+// "Answer this in words": a prompt in text, for the model's own tokenizer.
+struct AnswerRequest {
+  // Concatenated they are the prompt. Where ids can be sent each piece is tokenised by itself, so
+  // that its first token stands exactly where the pieces before it end.
+  std::vector<std::string> pieces;
+  // Leading pieces that the neighbours of this request start with too; a prompt cache can keep
+  // them. 0: none.
+  std::size_t shared = 0;
+  std::optional<std::int64_t> tokens;  // of all pieces, where known: another count is no answer
+  std::int64_t max_tokens = 16;
+  std::vector<std::string> stop;
+  // Continuations whose first token's probability is wanted, the right one first; empty: none.
+  std::vector<std::string> candidates;
+};
+
+struct AnswerReply {
+  std::string text;     // without reasoning
+  std::string missing;  // why there is no answer; empty: answered
+  // log P(first token of the candidate), nats; empty where not to be had.
+  std::vector<std::optional<double>> candidate_logprobs;
+  std::optional<double> margin;  // of the first candidate over the likeliest other token, nats
+  bool cut = false;              // max_tokens ended the text: more may have come
+  std::int64_t cached_tokens = 0;
 
   bool answered() const { return missing.empty(); }
 };
@@ -84,9 +112,23 @@ class LanguageModel {
   virtual std::vector<TokenId> tokenize(std::string_view text) = 0;
   virtual std::string detokenize(std::span<const TokenId> tokens) = 0;
 
-  // One reply per request, in order. Implementations batch as they like; a reply never depends on
-  // the other requests of the call. Prompts longer than the context are refused (usage error).
-  virtual std::vector<ScoreReply> score_next(std::span<const ScoreRequest> requests) = 0;
+  // Calls on_reply(index, reply) once per request, in any order, from one thread at a time.
+  // Implementations batch as they like; a reply never depends on the other requests of the call.
+  // Prompts longer than the context are refused (usage error). A stop by the user throws
+  // (kInterrupted) after the replies that came.
+  using OnScore = std::function<void(std::size_t index, const ScoreReply& reply)>;
+  virtual void score_each(std::span<const ScoreRequest> requests, const OnScore& on_reply) = 0;
+  // The same, in the order of the requests.
+  std::vector<ScoreReply> score_next(std::span<const ScoreRequest> requests) {
+    std::vector<ScoreReply> replies(requests.size());
+    score_each(requests,
+               [&](std::size_t index, const ScoreReply& reply) { replies[index] = reply; });
+    return replies;
+  }
+
+  // As score_each(), for prompts in words. Throws a usage error where the model reads ids only.
+  using OnAnswer = std::function<void(std::size_t index, const AnswerReply& reply)>;
+  virtual void answer_each(std::span<const AnswerRequest> requests, const OnAnswer& on_reply);
 
   // Calls on_token for every new token until max_tokens, the end of the context, or until it
   // returns false.

@@ -17,6 +17,7 @@ std::string format_observation(const Observation& o) {
                {"logprob", base::number_or_null(o.logprob)},
                {"margin", base::number_or_null(o.margin)}};
   if (o.repeat != 0) json["repeat"] = o.repeat;
+  if (o.cached != 0) json["cached"] = o.cached;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -36,6 +37,7 @@ Observation parse_observation(std::string_view line, std::string_view scope) {
   o.logprob = reader.optional_real("logprob");
   o.margin = reader.optional_real("margin");
   o.repeat = reader.integer("repeat", 0);
+  o.cached = reader.integer("cached", 0);
   reader.finish();
   return o;
 }

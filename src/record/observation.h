@@ -23,6 +23,7 @@ struct Observation {
   std::optional<bool> correct;  // empty: no usable reply (never counted as wrong, never dropped)
   std::optional<double> logprob;  // log P(right first token), nats
   std::optional<double> margin;   // log P(right) - log P(best wrong), nats
+  std::int64_t cached = 0;        // prompt tokens that the server took from its cache
 
   bool operator==(const Observation&) const = default;
 };

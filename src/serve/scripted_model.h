@@ -50,7 +50,7 @@ class ScriptedModel : public lm::LanguageModel {
     }
     return text;
   }
-  std::vector<lm::ScoreReply> score_next(std::span<const lm::ScoreRequest>) override { return {}; }
+  void score_each(std::span<const lm::ScoreRequest>, const OnScore&) override {}
 
   void generate(const lm::GenerateRequest& request,
                 const std::function<bool(const lm::GeneratedToken&)>& on_token) override {

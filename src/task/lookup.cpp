@@ -203,6 +203,7 @@ Prompt LookupTask::prompt(std::int64_t index, std::int64_t residue) const {
   }
   prompt.query_position = static_cast<std::int64_t>(tokens.size());
   tokens.push_back(key_of(item.layout.target));
+  prompt.length = static_cast<std::int64_t>(tokens.size());
   prompt.request.target = value_of(item.layout.target);
   for (std::size_t n = 0; n < starts.size(); ++n) {
     if (n != item.layout.target) prompt.other_answers.push_back(value_of(n));

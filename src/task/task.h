@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,14 +11,29 @@
 
 namespace kvphase::task {
 
-// One prompt of an item at one residue. Positions are zero-based token positions in request.prompt.
+// One prompt of an item at one residue, in ids (`request`) or in words. Positions are zero-based
+// token positions from the first token that we send; what a server puts in front is added later.
 struct Prompt {
   std::int64_t item = 0;
-  std::int64_t residue = 0;          // target_position mod R
-  std::int64_t target_position = 0;  // of the target key's first token
-  std::int64_t query_position = 0;   // the token after it is the answer
+  std::int64_t residue = 0;          // of the position that the task moves, mod R
+  std::int64_t target_position = 0;  // of the target's first token
+  std::int64_t query_position = 0;   // the token after it is the answer; of a prompt in words whose
+                                     // token count is unknown: counted as if each such part were 0
+  std::int64_t length = 0;           // tokens, likewise
+  std::int64_t haystack = -1;        // prompts of the same one share their beginning; -1: alone
+
   lm::ScoreRequest request;
   std::vector<lm::TokenId> other_answers;  // right answers to other questions of the same prompt
+
+  std::optional<lm::AnswerRequest> words;  // in place of the three above
+  std::string expected;                    // the right answer
+  std::vector<std::string> other_texts;    // right answers to other questions of the same prompt
+};
+
+// What an answer in words is worth.
+struct Grade {
+  std::string reply_class;      // "exact" | "near_miss" | "other_record" | "wrong" | ...
+  std::optional<bool> correct;  // empty: no usable answer
 };
 
 class Task {
@@ -35,7 +51,10 @@ class Task {
   // prompt.
   virtual Prompt prompt(std::int64_t item, std::int64_t residue) const = 0;
 
-  virtual std::string token_name(lm::TokenId token) const = 0;
+  virtual std::string token_name(lm::TokenId token) const = 0;  // for people
+
+  // Of an answered reply to a prompt in words.
+  virtual Grade grade(const Prompt& prompt, const lm::AnswerReply& reply) const;
 };
 
 }  // namespace kvphase::task
