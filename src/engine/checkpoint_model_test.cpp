@@ -182,7 +182,10 @@ TEST_F(CheckpointModelTest, GenerationEndsWithTheContextOrTheCallersWish) {
   int count = 0;
   const auto keep = [&](const lm::GeneratedToken&) { return ++count > 0; };
   model->generate({.prompt = std::vector<TokenId>(20, 1), .max_tokens = 100}, keep);
-  EXPECT_EQ(count, 4);
+  EXPECT_EQ(count, 5);  // the last one follows all 24 tokens of the context
+  count = 0;
+  model->generate({.prompt = std::vector<TokenId>(24, 1), .max_tokens = 100}, keep);
+  EXPECT_EQ(count, 1);
   count = 0;
   model->generate({.prompt = {1}, .max_tokens = 100},
                   [&](const lm::GeneratedToken&) { return ++count < 2; });

@@ -25,12 +25,22 @@ void validate(const TrainOptions& options, std::string_view scope) {
   count("steps", options.steps, 1);
   count("batch", options.batch, 1);
   count("warmup_steps", options.warmup_steps, 0);
+  count("first_records", options.first_records, 0);
+  count("curriculum_steps", options.curriculum_steps, 0);
   count("threads", options.threads, 1);
   count("checkpoint_interval", options.checkpoint_interval, 0);
   count("validation_sequences", options.validation_sequences, 1);
   if (options.threads > options.batch) {
     throw base::usage_error(scope, "expected 'threads' of at most 'batch' ({}), got {}",
                             options.batch, options.threads);
+  }
+  if ((options.first_records > 0) != (options.curriculum_steps > 0) ||
+      options.first_records > options.language.records) {
+    throw base::usage_error(scope,
+                            "expected 'first_records' of 1 to {} together with "
+                            "'curriculum_steps', or neither, got {} and {}",
+                            options.language.records, options.first_records,
+                            options.curriculum_steps);
   }
   const auto fraction = [](double x) { return x >= 0 && x < 1; };
   // Written so that NaN fails every one of them.
@@ -68,6 +78,8 @@ base::Json to_json(const TrainOptions& options) {
   json["language"] = task::to_json(options.language);
   json["steps"] = options.steps;
   json["batch"] = options.batch;
+  json["first_records"] = options.first_records;
+  json["curriculum_steps"] = options.curriculum_steps;
   json["learning_rate"] = options.learning_rate;
   json["warmup_steps"] = options.warmup_steps;
   json["final_fraction"] = options.final_fraction;
@@ -94,6 +106,8 @@ TrainOptions train_options_from_json(const base::Json& json, std::string_view sc
                                                      fmt::format("{}: language", scope));
   options.steps = reader.integer("steps", defaults.steps);
   options.batch = reader.integer("batch", defaults.batch);
+  options.first_records = reader.integer("first_records", defaults.first_records);
+  options.curriculum_steps = reader.integer("curriculum_steps", defaults.curriculum_steps);
   options.learning_rate = reader.real("learning_rate", defaults.learning_rate);
   options.warmup_steps = reader.integer("warmup_steps", defaults.warmup_steps);
   options.final_fraction = reader.real("final_fraction", defaults.final_fraction);
@@ -115,6 +129,16 @@ TrainOptions train_options_from_json(const base::Json& json, std::string_view sc
 void fit_model_to_language(TrainOptions& options) {
   options.model.vocab_size = options.language.vocab_size();
   options.model.context_length = options.language.length();
+}
+
+task::LookupLanguage language_at(const TrainOptions& options, std::int64_t step) {
+  task::LookupLanguage language = options.language;
+  if (step < options.curriculum_steps) {
+    const std::int64_t rise = language.records - options.first_records;
+    language.records = options.first_records + rise * step / options.curriculum_steps;
+    language.queries = std::min(language.queries, language.records);
+  }
+  return language;
 }
 
 double learning_rate_at(const TrainOptions& options, std::int64_t step) {

@@ -18,18 +18,22 @@ struct TrainOptions {
   model::ModelConfig model;  // vocab_size and context_length must fit the language
   task::LookupLanguage language;
 
-  std::int64_t steps = 700;        // optimiser steps: longer training makes weak phases rarer
-  std::int64_t batch = 64;         // sequences per step
-  double learning_rate = 3e-3;     // at its highest, right after warm-up
-  std::int64_t warmup_steps = 50;  // linear rise from 0
-  double final_fraction = 0.05;    // of learning_rate that the cosine ends at
-  double beta1 = 0.9;              // AdamW's memory of gradients
-  double beta2 = 0.98;             // ... and of their squares
-  double epsilon = 1e-8;           // keeps AdamW's step finite for tiny gradients
-  double weight_decay = 0;         // decoupled; on matrices and vectors alike
-  double clip_norm = 1;            // longest gradient; 0: no clipping
-  std::uint64_t seed = 1;          // of the initial weights and of the data
-  std::int64_t threads = 1;        // a step's sequences are shared out among them
+  std::int64_t steps = 700;  // optimiser steps: longer training makes weak phases rarer
+  std::int64_t batch = 64;   // sequences per step
+  // Records per sequence at the start, rising evenly to all of them over the first
+  // curriculum_steps. Full attention in every layer hardly learns without. 0: all from the start.
+  std::int64_t first_records = 0;
+  std::int64_t curriculum_steps = 0;
+  double learning_rate = 3e-3;              // at its highest, right after warm-up
+  std::int64_t warmup_steps = 50;           // linear rise from 0
+  double final_fraction = 0.05;             // of learning_rate that the cosine ends at
+  double beta1 = 0.9;                       // AdamW's memory of gradients
+  double beta2 = 0.98;                      // ... and of their squares
+  double epsilon = 1e-8;                    // keeps AdamW's step finite for tiny gradients
+  double weight_decay = 0;                  // decoupled; on matrices and vectors alike
+  double clip_norm = 1;                     // longest gradient; 0: no clipping
+  std::uint64_t seed = 1;                   // of the initial weights and of the data
+  std::int64_t threads = 1;                 // a step's sequences are shared out among them
   std::int64_t checkpoint_interval = 100;   // steps between states to resume from; 0: none
   std::int64_t validation_sequences = 512;  // fresh sequences for the card's loss and accuracy
 };
@@ -43,6 +47,10 @@ TrainOptions train_options_from_json(const base::Json& json, std::string_view sc
 
 // Sets vocab_size and context_length from the language.
 void fit_model_to_language(TrainOptions& options);
+
+// The language of optimiser step `step` (0-based): fewer records and as many queries during the
+// curriculum.
+task::LookupLanguage language_at(const TrainOptions& options, std::int64_t step);
 
 // Learning rate of optimiser step `step` (0-based): linear warm-up, then half a cosine from
 // learning_rate down to final_fraction of it at the last step.

@@ -37,7 +37,7 @@ Trainer::Shard Trainer::forward(const Batch& batch, std::int64_t begin, std::int
 
 StepResult Trainer::step() {
   const std::int64_t shards = options_.threads;
-  const Batch batch = make_batch(options_.language, options_.seed, kTrainStream,
+  const Batch batch = make_batch(language_at(options_, state_.step), options_.seed, kTrainStream,
                                  static_cast<std::uint64_t>(state_.step), options_.batch);
   const auto answers = static_cast<double>(batch.targets.numel());
   std::vector<Shard> done(static_cast<std::size_t>(shards));

@@ -95,7 +95,11 @@ class Run {
  private:
   const TrainOptions& options() const { return header_.options; }
   std::int64_t tokens() const {
-    return trainer_.steps_done() * options().batch * options().language.length();
+    std::int64_t count = 0;
+    for (std::int64_t step = 0; step < trainer_.steps_done(); ++step) {
+      count += options().batch * language_at(options(), step).length();
+    }
+    return count;
   }
   double seconds() const { return seconds_before_ + watch_.seconds(); }
 
@@ -232,7 +236,7 @@ TrainResult Run::finish() {
 
 TrainResult Run::loop(const ProgressCallback& progress) {
   const std::int64_t first = trainer_.steps_done();
-  const auto tokens_per_step = static_cast<double>(options().batch * options().language.length());
+  const std::int64_t first_tokens = tokens();
   while (trainer_.steps_done() < options().steps) {
     if (base::stop_requested()) {
       save();
@@ -258,14 +262,15 @@ TrainResult Run::loop(const ProgressCallback& progress) {
     }
     if (progress) {
       const double rate = static_cast<double>(done - first) / watch_.seconds();
-      progress({.step = done,
-                .steps = options().steps,
-                .loss = step.on_batch.loss,
-                .accuracy = step.on_batch.accuracy,
-                .gradient_norm = step.gradient_norm,
-                .learning_rate = step.learning_rate,
-                .tokens_per_second = rate * tokens_per_step,
-                .eta_seconds = static_cast<double>(options().steps - done) / rate});
+      progress(
+          {.step = done,
+           .steps = options().steps,
+           .loss = step.on_batch.loss,
+           .accuracy = step.on_batch.accuracy,
+           .gradient_norm = step.gradient_norm,
+           .learning_rate = step.learning_rate,
+           .tokens_per_second = static_cast<double>(tokens() - first_tokens) / watch_.seconds(),
+           .eta_seconds = static_cast<double>(options().steps - done) / rate});
     }
   }
   return finish();
