@@ -19,7 +19,7 @@ using CountTokens = std::function<std::int64_t(std::string_view text)>;
 
 // Empty: the task's own default.
 struct TaskSettings {
-  PadAt pad_at = PadAt::kSplit;
+  std::optional<PadAt> pad_at;
   std::int64_t modulus = 8;              // R
   bool every_residue = false;            // also of an R over 64, where a few are asked otherwise
   std::optional<std::int64_t> items;     // rounded up to what the design needs
@@ -30,6 +30,9 @@ struct TaskSettings {
   // Where the model's tokenizer can be asked: lets items whose texts have different token counts
   // share one end position. Empty: such texts count 0.
   CountTokens count_tokens;
+  // Tokens of the texts that the task counts as 0 (a prompt's tokens less Prompt::length), the same
+  // for all: then every reply's count of prompt tokens is checked.
+  std::optional<std::int64_t> constant_tokens;
 
   // records
   std::optional<std::int64_t> records;         // per haystack

@@ -63,14 +63,15 @@ PadAmounts pad_amounts(PadAt at, const PadPlace& place, std::int64_t residue, st
   return pad;
 }
 
-std::int64_t most_padding(PadAt at, std::int64_t modulus, std::int64_t most_extra) {
+std::int64_t most_padding(PadAt at, std::int64_t R) {
+  const std::int64_t most_extra = 2 * R - 1;
   switch (at) {
     case PadAt::kAfterNeedle:
-      return most_extra + modulus - 1;
+      return most_extra + R - 1;
     case PadAt::kTwoFactor:
-      return most_extra + 2 * (modulus - 1);
+      return most_extra + 2 * (R - 1);
     default:
-      return modulus - 1;
+      return R - 1;
   }
 }
 

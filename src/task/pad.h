@@ -43,8 +43,8 @@ struct PadAmounts {
 //                  front + back in R-1+extra .. 2R-2+extra, a function of the end's residue alone
 PadAmounts pad_amounts(PadAt at, const PadPlace& place, std::int64_t residue, std::int64_t modulus);
 
-// Largest front + back of any residue, for an `extra` of at most `most_extra`.
-std::int64_t most_padding(PadAt at, std::int64_t modulus, std::int64_t most_extra);
+// Largest front + back of any residue, for an `extra` of 0..2R-1 as item_end() gives it.
+std::int64_t most_padding(PadAt at, std::int64_t modulus);
 
 // True when the residue is that of the prompt's end.
 inline bool moves_end_only(PadAt at) { return at == PadAt::kAfterNeedle; }

@@ -36,7 +36,7 @@ TEST(Pad, EveryWayPutsTheMovedPositionAtTheResidueAndKeepsWhatItPromises) {
             const PadAmounts pad = pad_amounts(at, place, r, R);
             ASSERT_GE(pad.front, 0) << name;
             ASSERT_GE(pad.back, 0) << name << " R " << R << " r " << r;
-            EXPECT_LE(pad.front + pad.back, most_padding(at, R, extra)) << name;
+            EXPECT_LE(pad.front + pad.back, most_padding(at, R)) << name;
             const std::int64_t end = place.query + pad.front + pad.back;
             if (moves_end_only(at)) {
               EXPECT_EQ(pad.front, 0);

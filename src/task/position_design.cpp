@@ -41,4 +41,19 @@ std::vector<std::int64_t> base_positions(const PositionDesign& design) {
   return bases;
 }
 
+std::int64_t class_offset(const ClassDesign& design, std::int64_t block, std::int64_t c) {
+  const std::int64_t C = design.classes();
+  const std::int64_t rest = C - 1 - c;
+  const std::int64_t h = (block + 1) * rest / C - block * rest / C;
+  return c * design.step + design.modulus * h;
+}
+
+ItemEnd item_end(const ClassDesign& design, std::int64_t item) {
+  const std::int64_t C = design.classes();
+  const std::int64_t R = design.modulus;
+  // Reversed, so that within a block `between` minus the class of `extra` takes many values.
+  return {.extra = class_offset(design, item / C, C - 1 - item % C),
+          .between = (item / R + item) % R};
+}
+
 }  // namespace kvphase::task

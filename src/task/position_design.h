@@ -27,4 +27,23 @@ std::int64_t least_room(std::int64_t modulus);
 // The base position of every item, 0..room-1, centred in the room.
 std::vector<std::int64_t> base_positions(const PositionDesign& design);
 
+// The same design item by item, for bases R*q + class_offset(): the class of an item and the h of
+// its block of `modulus / step` items. Classes are steps of `step`; 1: every residue.
+struct ClassDesign {
+  std::int64_t modulus = 8;  // R
+  std::int64_t step = 1;     // a divisor of R
+  std::int64_t classes() const { return modulus / step; }
+};
+
+// c*step + R*h, h in {0, 1} with P(h=1 | c) = (C-1-c)/C over blocks: equal means over classes.
+std::int64_t class_offset(const ClassDesign& design, std::int64_t block, std::int64_t c);
+
+// Where an item's prompt ends, for designs that move the end (pad.h): `extra` takes class offsets,
+// 0..2R-1; `between` every residue once per R items, nearly independent of both.
+struct ItemEnd {
+  std::int64_t extra = 0;
+  std::int64_t between = 0;
+};
+ItemEnd item_end(const ClassDesign& design, std::int64_t item);
+
 }  // namespace kvphase::task

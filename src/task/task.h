@@ -39,7 +39,7 @@ struct Grade {
 
 // What decides the price of a task's prompts. Tokens that we cannot count are 0.
 struct CostShape {
-  std::int64_t prompt_tokens = 0;      // of the average prompt
+  std::int64_t prompt_tokens = 0;      // of a prompt, at most
   std::int64_t shared_tokens = 0;      // of these, those that it shares with its haystack's others
   std::int64_t haystacks = 0;          // distinct shared beginnings; 0: nothing is shared
   std::int64_t completion_tokens = 1;  // at most, per prompt
