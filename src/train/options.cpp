@@ -26,6 +26,7 @@ void validate(const TrainOptions& options, std::string_view scope) {
   count("batch", options.batch, 1);
   count("warmup_steps", options.warmup_steps, 0);
   count("first_records", options.first_records, 0);
+  count("first_haystack", options.first_haystack, 0);
   count("curriculum_steps", options.curriculum_steps, 0);
   count("threads", options.threads, 1);
   count("checkpoint_interval", options.checkpoint_interval, 0);
@@ -34,13 +35,17 @@ void validate(const TrainOptions& options, std::string_view scope) {
     throw base::usage_error(scope, "expected 'threads' of at most 'batch' ({}), got {}",
                             options.batch, options.threads);
   }
-  if ((options.first_records > 0) != (options.curriculum_steps > 0) ||
-      options.first_records > options.language.records) {
-    throw base::usage_error(scope,
-                            "expected 'first_records' of 1 to {} together with "
-                            "'curriculum_steps', or neither, got {} and {}",
-                            options.language.records, options.first_records,
-                            options.curriculum_steps);
+  const bool curriculum = options.curriculum_steps > 0;
+  if ((options.first_records > 0) != curriculum || (options.first_haystack > 0) != curriculum ||
+      options.first_records > options.language.records ||
+      options.first_haystack > options.language.haystack ||
+      2 * options.first_records > options.first_haystack) {
+    throw base::usage_error(
+        scope,
+        "expected 'first_records' of 1 to {} and 'first_haystack' of twice as many to {} together "
+        "with 'curriculum_steps', or none of them, got {}, {} and {}",
+        options.language.records, options.language.haystack, options.first_records,
+        options.first_haystack, options.curriculum_steps);
   }
   const auto fraction = [](double x) { return x >= 0 && x < 1; };
   // Written so that NaN fails every one of them.
@@ -79,6 +84,7 @@ base::Json to_json(const TrainOptions& options) {
   json["steps"] = options.steps;
   json["batch"] = options.batch;
   json["first_records"] = options.first_records;
+  json["first_haystack"] = options.first_haystack;
   json["curriculum_steps"] = options.curriculum_steps;
   json["learning_rate"] = options.learning_rate;
   json["warmup_steps"] = options.warmup_steps;
@@ -107,6 +113,7 @@ TrainOptions train_options_from_json(const base::Json& json, std::string_view sc
   options.steps = reader.integer("steps", defaults.steps);
   options.batch = reader.integer("batch", defaults.batch);
   options.first_records = reader.integer("first_records", defaults.first_records);
+  options.first_haystack = reader.integer("first_haystack", defaults.first_haystack);
   options.curriculum_steps = reader.integer("curriculum_steps", defaults.curriculum_steps);
   options.learning_rate = reader.real("learning_rate", defaults.learning_rate);
   options.warmup_steps = reader.integer("warmup_steps", defaults.warmup_steps);
@@ -134,8 +141,11 @@ void fit_model_to_language(TrainOptions& options) {
 task::LookupLanguage language_at(const TrainOptions& options, std::int64_t step) {
   task::LookupLanguage language = options.language;
   if (step < options.curriculum_steps) {
-    const std::int64_t rise = language.records - options.first_records;
-    language.records = options.first_records + rise * step / options.curriculum_steps;
+    const auto at_step = [&](std::int64_t first, std::int64_t last) {
+      return first + (last - first) * step / options.curriculum_steps;
+    };
+    language.records = at_step(options.first_records, language.records);
+    language.haystack = at_step(options.first_haystack, language.haystack);
     language.queries = std::min(language.queries, language.records);
   }
   return language;

@@ -20,9 +20,10 @@ struct TrainOptions {
 
   std::int64_t steps = 700;  // optimiser steps: longer training makes weak phases rarer
   std::int64_t batch = 64;   // sequences per step
-  // Records per sequence at the start, rising evenly to all of them over the first
-  // curriculum_steps. Full attention in every layer hardly learns without. 0: all from the start.
+  // Records and haystack tokens per sequence at the start, rising evenly to all of them over the
+  // first curriculum_steps. Full attention in every layer hardly learns without. 0: no curriculum.
   std::int64_t first_records = 0;
+  std::int64_t first_haystack = 0;
   std::int64_t curriculum_steps = 0;
   double learning_rate = 3e-3;              // at its highest, right after warm-up
   std::int64_t warmup_steps = 50;           // linear rise from 0
@@ -48,8 +49,8 @@ TrainOptions train_options_from_json(const base::Json& json, std::string_view sc
 // Sets vocab_size and context_length from the language.
 void fit_model_to_language(TrainOptions& options);
 
-// The language of optimiser step `step` (0-based): fewer records and as many queries during the
-// curriculum.
+// The language of optimiser step `step` (0-based): during the curriculum a shorter haystack, fewer
+// records and at most as many queries.
 task::LookupLanguage language_at(const TrainOptions& options, std::int64_t step);
 
 // Learning rate of optimiser step `step` (0-based): linear warm-up, then half a cosine from

@@ -43,21 +43,26 @@ TEST(TrainOptions, CurriculumRisesFromTheFirstRecordsToAllOfThem) {
   TrainOptions options = recipe("small-ff");
   options.language.records = options.language.queries = 8;
   options.first_records = 2;
+  options.first_haystack = 8;
   options.curriculum_steps = 600;
   validate(options, "test");
   EXPECT_EQ(language_at(options, 0).records, 2);
   EXPECT_EQ(language_at(options, 0).queries, 2);
+  EXPECT_EQ(language_at(options, 0).haystack, 8);
   EXPECT_EQ(language_at(options, 300).records, 5);
+  EXPECT_EQ(language_at(options, 300).haystack, 28);
   EXPECT_EQ(language_at(options, 599).records, 7);
   EXPECT_EQ(language_at(options, 600), options.language);
   EXPECT_EQ(train_options_from_json(to_json(options), "test").first_records, 2);
+  EXPECT_EQ(train_options_from_json(to_json(options), "test").first_haystack, 8);
   EXPECT_EQ(train_options_from_json(to_json(options), "test").curriculum_steps, 600);
   EXPECT_THAT(refusal([](TrainOptions& o) { o.first_records = 2; }), HasSubstr("'first_records'"));
   EXPECT_THAT(refusal([](TrainOptions& o) {
                 o.first_records = 99;
+                o.first_haystack = 8;
                 o.curriculum_steps = 5;
               }),
-              HasSubstr("got 99 and 5"));
+              HasSubstr("got 99, 8 and 5"));
 }
 
 TEST(TrainOptions, RefuseUnknownKeysByName) {
