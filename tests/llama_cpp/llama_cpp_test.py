@@ -3,7 +3,7 @@
 For each network: export it, serve the export with llama.cpp and the checkpoint with `kvphase serve`,
 and compare the log-probabilities of the whole vocabulary behind 1,000 random prompts of token ids.
 
-Usage: llama_cpp_test.py PROGRAM CHECKPOINT_TOOL
+Usage: llama_cpp_test.py PROGRAM CHECKPOINT_TOOL MODELS
 """
 
 import os
@@ -57,10 +57,15 @@ def theirs(url, prompts, vocabulary):
 
 
 class LlamaCpp(unittest.TestCase):
-    def compare(self, kind, count):
+    def compare_random(self, kind, count):
         with tempfile.TemporaryDirectory() as folder:
-            checkpoint, gguf = os.path.join(folder, "model"), os.path.join(folder, "model.gguf")
+            checkpoint = os.path.join(folder, "model")
             subprocess.run([CHECKPOINT_TOOL, kind, checkpoint], check=True)
+            self.compare(kind, checkpoint, count)
+
+    def compare(self, kind, checkpoint, count):
+        with tempfile.TemporaryDirectory() as folder:
+            gguf = os.path.join(folder, "model.gguf")
             subprocess.run([PROGRAM, "export", checkpoint, "--format", "gguf", "--out", gguf],
                            check=True)
             with kvphase_server(PROGRAM, checkpoint, "--max-logprobs", "-1") as url:
@@ -89,10 +94,13 @@ class LlamaCpp(unittest.TestCase):
         self.assertGreaterEqual(equal / count, TOP_1)
 
     def test_tied_and_scaled(self):
-        self.compare("tied", 1000)
+        self.compare_random("tied", 1000)
 
     def test_grouped_heads_and_a_head_of_its_own(self):
-        self.compare("untied", 1000)
+        self.compare_random("untied", 1000)
+
+    def test_the_trained_control(self):
+        self.compare("full-attention", os.path.join(MODELS, "full-attention"), 1000)
 
 
 def post_free(url):
@@ -103,6 +111,6 @@ def post_free(url):
 
 
 if __name__ == "__main__":
-    PROGRAM, CHECKPOINT_TOOL = sys.argv[1:3]
-    del sys.argv[1:3]
+    PROGRAM, CHECKPOINT_TOOL, MODELS = sys.argv[1:4]
+    del sys.argv[1:4]
     unittest.main(verbosity=2)
