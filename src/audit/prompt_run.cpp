@@ -105,7 +105,8 @@ record::Observation observe(const task::Task& task, const task::Prompt& prompt,
   return observation;
 }
 
-PlanCheck checked_plan(const lm::LanguageModel& model, const task::Task& task) {
+PlanCheck checked_plan(const lm::LanguageModel& model, const task::Task& task,
+                       std::int64_t position_offset) {
   if (const std::int64_t context = model.traits().context_length;
       context > 0 && task.longest_prompt() > context) {
     throw base::usage_error(
@@ -114,7 +115,7 @@ PlanCheck checked_plan(const lm::LanguageModel& model, const task::Task& task) {
         "records, demonstrations or a shorter haystack",
         context, task.longest_prompt());
   }
-  PlanCheck plan = check_plan(task);
+  PlanCheck plan = check_plan(task, position_offset);
   if (base::stop_requested()) {
     throw base::Error(base::ErrorKind::kInterrupted, "audit", "stopped before the first prompt");
   }
@@ -156,7 +157,7 @@ PromptRun::PromptRun(lm::LanguageModel& model, const task::Task& task,
       task_(task),
       offset_(options.position_offset),
       sync_each_(options.sync_each),
-      plan_(checked_plan(model, task)),
+      plan_(checked_plan(model, task, options.position_offset)),
       journal_path_(
           open_folder(options.folder, options.resume, make_manifest(model, task, plan_, options))),
       journal_(journal_path_),
@@ -230,12 +231,19 @@ void PromptRun::ask(const std::vector<task::Prompt>& prompts) {
 bool PromptRun::ask(std::vector<PromptKey> keys) {
   std::erase_if(keys, [&](const PromptKey& key) { return has(key.item, key.residue); });
   if (keys.empty()) return false;
-  std::vector<task::Prompt> prompts;
-  for (const PromptKey& key : keys) prompts.push_back(task_.prompt(key.item, key.residue));
-  std::stable_sort(prompts.begin(), prompts.end(),
-                   [](const auto& a, const auto& b) { return a.haystack < b.haystack; });
+  std::ranges::stable_sort(
+      keys, {}, [&](const PromptKey& key) { return task_.haystack(key.item, key.residue); });
   try {
-    ask(prompts);
+    // One haystack's prompts exist at a time: they can be long.
+    for (auto begin = keys.begin(); begin != keys.end();) {
+      const std::int64_t haystack = task_.haystack(begin->item, begin->residue);
+      std::vector<task::Prompt> prompts;
+      for (; begin != keys.end() && task_.haystack(begin->item, begin->residue) == haystack;
+           ++begin) {
+        prompts.push_back(task_.prompt(begin->item, begin->residue));
+      }
+      ask(prompts);
+    }
   } catch (...) {
     journal_.sync();
     throw;

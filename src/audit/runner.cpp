@@ -17,15 +17,19 @@ AuditRun run_audit(lm::LanguageModel& model, const task::Task& task, const RunOp
   const auto result = [&](bool complete) {
     return AuditRun{.observations = run.observations(), .plan = run.plan(), .complete = complete};
   };
-  const std::int64_t R = task.modulus();
-  for (std::int64_t first = 0; first < task.items(); first += options.block_items) {
+  const std::vector<std::int64_t> residues = asked_residues(task, options.position_offset);
+  // Whole groups of items that share a haystack.
+  const std::int64_t group = task.block_items();
+  const std::int64_t block = (options.block_items + group - 1) / group * group;
+  for (std::int64_t first = 0; first < task.items(); first += block) {
     if (base::stop_requested()) return result(false);
     std::vector<PromptKey> keys;
-    const std::int64_t end = std::min(first + options.block_items, task.items());
+    const std::int64_t end = std::min(first + block, task.items());
     for (std::int64_t item = first; item < end; ++item) {
-      for (std::int64_t residue = 0; residue < R; ++residue) keys.push_back({item, residue});
+      for (const std::int64_t residue : residues) keys.push_back({item, residue});
     }
-    if (run.ask(keys) && on_progress) on_progress(run.progress(task.items() * R));
+    if (run.ask(keys) && on_progress)
+      on_progress(run.progress(task.items() * std::ssize(residues)));
   }
   return result(true);
 }

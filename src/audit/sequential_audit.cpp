@@ -169,6 +169,12 @@ SequentialAudit run_sequential_audit(lm::LanguageModel& model, const task::Task&
                             "of 1 item or more, got {} and {}",
                             R, options.stride, options.block_items);
   }
+  if (std::ssize(task.residues()) != R) {
+    throw base::usage_error("audit",
+                            "expected a task that asks every residue of the modulus {} for a "
+                            "sequential audit, got one that asks {}; ask for every residue",
+                            R, task.residues().size());
+  }
   base::Json design = {{"stride", options.stride},
                        {"block_items", options.block_items},
                        {"alpha", options.alpha},

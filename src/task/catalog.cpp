@@ -8,6 +8,7 @@
 #include "task/completion.h"
 #include "task/needle.h"
 #include "task/records.h"
+#include "task/residue_set.h"
 #include "task/template_file.h"
 
 namespace kvphase::task {
@@ -36,7 +37,8 @@ std::unique_ptr<Task> make_filled(FilledOptions o, const TaskSettings& s) {
   o.pad_at = s.pad_at.value_or(o.pad_at);
   o.modulus = s.modulus;
   o.every_residue = s.every_residue;
-  o.items = s.items.value_or(std::max(o.items, 2 * s.modulus));
+  o.items =
+      s.items.value_or(std::max(o.items, 2 * s.modulus / class_step(s.modulus, s.every_residue)));
   o.haystack = s.haystack.value_or(o.haystack);
   o.depth = s.depth.value_or(o.depth);
   o.seed = s.seed;

@@ -27,6 +27,8 @@ std::string words(const FillerFamily& family, std::uint64_t seed, std::int64_t b
   return text;
 }
 
+std::int64_t mod(std::int64_t x, std::int64_t modulus) { return (x % modulus + modulus) % modulus; }
+
 std::int64_t count_blanks(std::string_view text) { return std::ranges::count(text, ' '); }
 
 }  // namespace
@@ -159,10 +161,12 @@ PadPlace FilledTask::place_of(std::int64_t item) const {
   std::int64_t filler = stream_tokens();
   if (!has_after_) filler = base;
   if (has_after_ && together) filler += base - base_of(0);
-  return {.target = base + filled.lead,
-          .query = filler + filled.middle_tokens + filled.tail_tokens - 1,
-          .extra = end.extra,
-          .between = end.between};
+  PadPlace place{.target = base + filled.lead,
+                 .query = filler + filled.middle_tokens + filled.tail_tokens - 1,
+                 .between = end.between};
+  // Items of different length end in the classes of the design all the same.
+  place.extra = end.extra + mod(-place.query, options_.modulus);
+  return place;
 }
 
 std::int64_t FilledTask::longest_prompt() const {
