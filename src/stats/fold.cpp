@@ -166,6 +166,12 @@ std::size_t Folder::groups(std::size_t candidate) const {
       std::ranges::count_if(sizes_[candidate], [](double n) { return n > 0; }));
 }
 
+std::vector<std::size_t> Folder::carriers() const {
+  std::vector<std::size_t> moduli;
+  for (const Carrier& carrier : carriers_) moduli.push_back(carrier.modulus);
+  return moduli;
+}
+
 void Folder::clear() {
   for (auto& carrier : carriers_) std::ranges::fill(carrier.sum, 0.0);
 }
@@ -245,7 +251,6 @@ Carried Folder::carry(double total) {
                              carrier.sum.begin() + static_cast<std::ptrdiff_t>(carrier.modulus));
   }
   for (const auto& row : rows_) carried.squares += row.squares;
-  carried.spread = carried.squares;
   carried.sizes = sizes_;
   return carried;
 }
@@ -261,7 +266,6 @@ void Carried::add(const Carried& other) {
   add_all(sum, other.sum);
   add_all(sizes, other.sizes);
   squares += other.squares;
-  spread += other.spread;
   total += other.total;
   items += other.items;
 }
@@ -280,7 +284,6 @@ Carried Folder::carry_observed() { return carry(add_observed()); }
 Carried Folder::carry_expected(std::int64_t classes) {
   clear();
   double total = 0;
-  double spread = 0;
   std::vector<double> sum(static_cast<std::size_t>(classes));
   std::vector<double> size(static_cast<std::size_t>(classes));
   std::vector<std::size_t> class_of(buffer_.size());
@@ -300,15 +303,10 @@ Carried Folder::carry_expected(std::int64_t classes) {
       size[class_of[j]] += 1;
     }
     for (std::size_t g = 0; g < sum.size(); ++g) sum[g] /= std::max(1.0, size[g]);
-    for (std::size_t j = 0; j < row.n; ++j) {
-      buffer_[j] = sum[class_of[j]];
-      spread += (x[j] - buffer_[j]) * (x[j] - buffer_[j]);
-    }
+    for (std::size_t j = 0; j < row.n; ++j) buffer_[j] = sum[class_of[j]];
     add(row, buffer_.data(), total);
   }
-  Carried carried = carry(total);
-  carried.spread = spread;
-  return carried;
+  return carry(total);
 }
 
 void Folder::start_permuting(std::int64_t classes) {

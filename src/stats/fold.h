@@ -36,7 +36,6 @@ struct Carried {
   std::vector<std::vector<double>> sum;    // per carrier (see Folder), one cycle
   std::vector<std::vector<double>> sizes;  // per candidate: observations per phase
   double squares = 0;                      // of the centred scores
-  double spread = 0;                       // of the scores around what is expected of them
   double total = 0;                        // of the centred, detrended scores
   std::size_t items = 0;                   // informative ones
 
@@ -53,6 +52,7 @@ class Folder {
   std::size_t cells() const { return cells_.size(); }
   const std::vector<std::int64_t>& candidates() const { return candidates_; }
   std::size_t groups(std::size_t candidate) const;  // phases with observations
+  std::vector<std::size_t> carriers() const;        // their moduli
 
   FoldSums observed();
   // Starts a walk of permutations inside (item, residue class mod `classes`), from the real data.

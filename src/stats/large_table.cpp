@@ -48,7 +48,7 @@ std::vector<std::size_t> sample_items(const ScoreTable& table, std::span<const s
   const double share =
       static_cast<double>(kSampleCells) / static_cast<double>(cells_of(table, items));
   const auto wanted = static_cast<std::size_t>(share * static_cast<double>(items.size()));
-  const std::size_t count = std::clamp<std::size_t>(wanted, 1, items.size());
+  const std::size_t count = std::min(std::max(wanted, kFewestSampled), items.size());
   base::Random random(base::derive_seed(seed, "stats.sample_items"));
   std::vector<std::size_t> sample;
   for (const std::size_t k : random.sample_without_replacement(items.size(), count)) {

@@ -19,11 +19,13 @@
 
 namespace kvphase::stats {
 
-// Cells that are permuted in full; beyond it, kSampleCells of them in whole items.
+// Cells that are permuted in full; beyond it, about kSampleCells of them in whole items, at least
+// kFewestSampled items: a sum over fewer is not yet close enough to a normal one.
 inline constexpr std::size_t kLargeCells = 250'000;
-inline constexpr std::size_t kSampleCells = 50'000;
-// Permuted cells in all replicates of one null of a sampled table: about half a second.
-inline constexpr double kSampledWork = 1e8;
+inline constexpr std::size_t kSampleCells = 12'500;
+inline constexpr std::size_t kFewestSampled = 400;
+// Permuted cells in all replicates of one null of a sampled table: about a tenth of a second.
+inline constexpr double kSampledWork = 2.5e7;
 // Blocks of a table with too many items; estimates of a variance from them are good to 2 %.
 inline constexpr std::size_t kBlocks = 4000;
 

@@ -113,11 +113,12 @@ MinP probe_multiples(SampledFolder& folder, std::int64_t from, const std::vector
   };
   std::vector<double> observed;
   gains(folder.observed(), observed);
-  base::Random random(
-      base::derive_seed(seed, "stats.period.nested", {static_cast<std::uint64_t>(from)}));
   std::vector<double> null;
-  folder.start_permuting(from);
-  for (std::int64_t b = 0; b < permutations; ++b) gains(folder.permuted(random), null);
+  for (const FoldSums& sums : folder.permuted(
+           from, permutations,
+           base::derive_seed(seed, "stats.period.nested", {static_cast<std::uint64_t>(from)}))) {
+    gains(sums, null);
+  }
   return min_p(observed, null);
 }
 
@@ -180,12 +181,12 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
   }
 
   result.permutations = affordable(options.permutations, folder);
-  base::Random random(base::derive_seed(options.seed, "stats.period.permute"));
   std::vector<double> null;
   null.reserve(static_cast<std::size_t>(result.permutations) * candidates.size());
-  folder.start_permuting(1);
-  for (std::int64_t b = 0; b < result.permutations; ++b)
-    append_shares(folder.permuted(random), null);
+  for (const FoldSums& draw : folder.permuted(
+           1, result.permutations, base::derive_seed(options.seed, "stats.period.permute"))) {
+    append_shares(draw, null);
+  }
   const MinP first = min_p(observed, null);
 
   std::vector<double> log_p;
@@ -206,9 +207,11 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
   if (folder.items() >= kFewestItemsToTurn &&
       (options.always_second || smallest <= options.level)) {
     result.second_null = "every item's series turned circularly by its own random amount";
-    base::Random turns(base::derive_seed(options.seed, "stats.period.turn"));
     std::vector<double> turned;
-    for (std::int64_t b = 0; b < others; ++b) append_shares(folder.turned(turns), turned);
+    for (const FoldSums& draw :
+         folder.turned(others, base::derive_seed(options.seed, "stats.period.turn"))) {
+      append_shares(draw, turned);
+    }
     const MinP second = min_p(observed, turned);
     result.p_second = *std::ranges::min_element(second.adjusted);
   }

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/random.h"
 #include "stats/large_table.h"
+#include "stats/parallel.h"
 
 namespace kvphase::stats {
 namespace {
 
-constexpr std::size_t kPart = 4096;  // items folded at a time: bounds the memory
+constexpr std::size_t kWalks =
+    16;  // of a sampled null; fixed, so that draws do not depend on cores
 
 // The informative items of a table too large to permute; empty: permute them all.
 std::vector<std::size_t> too_many(const ScoreTable& table) {
@@ -24,55 +27,41 @@ Folder make_folder(const ScoreTable& table, const std::vector<std::size_t>& info
   return {take_items(table, sample_items(table, informative, seed)), std::move(candidates)};
 }
 
-// Calls visit(Folder) for one part of the items after the other.
-void for_parts(const ScoreTable& table, const std::vector<std::size_t>& items,
-               const std::vector<std::int64_t>& candidates, const auto& visit) {
-  for (std::size_t from = 0; from < items.size(); from += kPart) {
-    const auto part = std::span(items).subspan(from, std::min(kPart, items.size() - from));
-    Folder folder(take_items(table, part), candidates);
-    visit(folder);
-  }
-}
-
 }  // namespace
 
 SampledFolder::SampledFolder(const ScoreTable& table, std::vector<std::int64_t> candidates,
                              std::uint64_t seed)
-    : table_(table),
-      informative_(too_many(table)),
-      folder_(make_folder(table, informative_, std::move(candidates), seed)) {
-  sampled_ = !informative_.empty();
-  if (!sampled_) return;
-  for_parts(table_, informative_, folder_.candidates(),
-            [&](Folder& part) { observed_.all.add(part.carry_observed()); });
-  observed_.some = folder_.carry_observed();
+    : SampledFolder(table, too_many(table), std::move(candidates), seed) {}
+
+SampledFolder::SampledFolder(const ScoreTable& table, std::vector<std::size_t> informative,
+                             std::vector<std::int64_t> candidates, std::uint64_t seed)
+    : folder_(make_folder(table, informative, std::move(candidates), seed)) {
+  if (informative.empty()) return;
+  scan_.emplace(table, std::move(informative), folder_.candidates(), folder_.carriers());
+  observed_ = {.all = scan_->observed(), .some = folder_.carry_observed()};
   centred_ = observed_;
   for (Carried* carried : {&centred_.all, &centred_.some}) {
     for (auto& sum : carried->sum) std::ranges::fill(sum, 0.0);
   }
 }
 
-std::size_t SampledFolder::items() const {
-  return sampled_ ? informative_.size() : folder_.items();
-}
+std::size_t SampledFolder::items() const { return scan_ ? scan_->items() : folder_.items(); }
 
 std::size_t SampledFolder::groups(std::size_t candidate) const {
-  if (!sampled_) return folder_.groups(candidate);
+  if (!scan_) return folder_.groups(candidate);
   return static_cast<std::size_t>(
       std::ranges::count_if(observed_.all.sizes[candidate], [](double n) { return n > 0; }));
 }
 
 SampledFolder::Null SampledFolder::expect(std::int64_t classes) {
   if (classes == 1) return centred_;
-  Null null;
-  for_parts(table_, informative_, folder_.candidates(),
-            [&](Folder& part) { null.all.add(part.carry_expected(classes)); });
-  null.some = folder_.carry_expected(classes);
-  return null;
+  return {.all = scan_->expected(classes), .some = folder_.carry_expected(classes)};
 }
 
 FoldSums SampledFolder::scale(Carried some, const Null& null) const {
-  const double root = std::sqrt(null.some.spread > 0 ? null.all.spread / null.some.spread : 0);
+  // What is left of a sum of squares inside residue classes is the same share of it in the sample
+  // as in all items, to within the sample's error of that share: a few in a thousand.
+  const double root = std::sqrt(observed_.all.squares / observed_.some.squares);
   for (std::size_t k = 0; k < some.sum.size(); ++k) {
     for (std::size_t j = 0; j < some.sum[k].size(); ++j) {
       some.sum[k][j] = null.all.sum[k][j] + root * (some.sum[k][j] - null.some.sum[k][j]);
@@ -84,20 +73,51 @@ FoldSums SampledFolder::scale(Carried some, const Null& null) const {
 }
 
 FoldSums SampledFolder::observed() {
-  return sampled_ ? folder_.fold(observed_.all) : folder_.observed();
+  return scan_ ? folder_.fold(observed_.all) : folder_.observed();
 }
 
-void SampledFolder::start_permuting(std::int64_t classes) {
+// Every permutation deals the scores of an item anew, so that walks from the same data are
+// independent and may be done side by side.
+std::vector<FoldSums> SampledFolder::draw(const Null& null, const Draw& next, std::int64_t count,
+                                          std::uint64_t seed) {
+  std::vector<FoldSums> draws(static_cast<std::size_t>(count));
+  for_each_part(kWalks, [&](std::size_t walk) {
+    Folder folder = folder_;  // its trends stay those of folder_
+    base::Random random(base::derive_seed(seed, "stats.sampled_folder", {walk}));
+    const std::size_t end = draws.size() * (walk + 1) / kWalks;
+    for (std::size_t b = draws.size() * walk / kWalks; b < end; ++b) {
+      draws[b] = scale(next(folder, random), null);
+    }
+  });
+  return draws;
+}
+
+std::vector<FoldSums> SampledFolder::permuted(std::int64_t classes, std::int64_t count,
+                                              std::uint64_t seed) {
   folder_.start_permuting(classes);
-  if (sampled_) permuting_ = expect(classes);
+  if (scan_) {
+    const auto next = [](Folder& folder, base::Random& random) {
+      return folder.carry_permuted(random);
+    };
+    return draw(expect(classes), next, count, seed);
+  }
+  std::vector<FoldSums> draws;
+  base::Random random(seed);
+  for (std::int64_t b = 0; b < count; ++b) draws.push_back(folder_.permuted(random));
+  return draws;
 }
 
-FoldSums SampledFolder::permuted(base::Random& random) {
-  return sampled_ ? scale(folder_.carry_permuted(random), permuting_) : folder_.permuted(random);
-}
-
-FoldSums SampledFolder::turned(base::Random& random) {
-  return sampled_ ? scale(folder_.carry_turned(random), centred_) : folder_.turned(random);
+std::vector<FoldSums> SampledFolder::turned(std::int64_t count, std::uint64_t seed) {
+  if (scan_) {
+    const auto next = [](Folder& folder, base::Random& random) {
+      return folder.carry_turned(random);
+    };
+    return draw(centred_, next, count, seed);
+  }
+  std::vector<FoldSums> draws;
+  base::Random random(seed);
+  for (std::int64_t b = 0; b < count; ++b) draws.push_back(folder_.turned(random));
+  return draws;
 }
 
 }  // namespace kvphase::stats

@@ -1,13 +1,16 @@
 // A Folder for tables of any size. A large one is folded in full as it is observed, while its nulls
-// are drawn from a random sample of its items and scaled to all of them (large_table.h). A small
-// one is a Folder and nothing else. Internal to stats.
+// are drawn from a random sample of its items and scaled to all of them (large_table.h), on all
+// cores. A small one is a Folder and nothing else. Internal to stats.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "stats/fold.h"
+#include "stats/fold_scan.h"
 
 namespace kvphase::stats {
 
@@ -16,7 +19,7 @@ class SampledFolder {
   // Keeps a reference to the table. The seed decides which items a sample holds.
   SampledFolder(const ScoreTable& table, std::vector<std::int64_t> candidates, std::uint64_t seed);
 
-  bool sampled() const { return sampled_; }
+  bool sampled() const { return scan_.has_value(); }
   std::size_t items() const;  // informative, of all
   std::size_t sampled_items() const { return folder_.items(); }
   std::size_t cells() const { return folder_.cells(); }  // permuted in one step
@@ -24,26 +27,30 @@ class SampledFolder {
   std::size_t groups(std::size_t candidate) const;  // phases with observations
 
   FoldSums observed();
-  void start_permuting(std::int64_t classes);
-  FoldSums permuted(base::Random& random);
-  FoldSums turned(base::Random& random);
+  // `count` draws of a walk of permutations inside (item, residue class mod `classes`).
+  std::vector<FoldSums> permuted(std::int64_t classes, std::int64_t count, std::uint64_t seed);
+  // `count` draws in which every item is turned circularly by its own random amount.
+  std::vector<FoldSums> turned(std::int64_t count, std::uint64_t seed);
 
  private:
+  SampledFolder(const ScoreTable& table, std::vector<std::size_t> informative,
+                std::vector<std::int64_t> candidates, std::uint64_t seed);
+
   // Expectations of a null, over all items and over the sample.
   struct Null {
     Carried all;
     Carried some;
   };
+  using Draw = std::function<Carried(Folder&, base::Random&)>;
   Null expect(std::int64_t classes);
   FoldSums scale(Carried some, const Null& null) const;
+  std::vector<FoldSums> draw(const Null& null, const Draw& next, std::int64_t count,
+                             std::uint64_t seed);
 
-  const ScoreTable& table_;
-  bool sampled_ = false;
-  std::vector<std::size_t> informative_;  // items, when sampled
-  Folder folder_;                         // of the sample, or of everything
+  std::optional<FoldScan> scan_;  // of all informative items, when sampled
+  Folder folder_;                 // of the sample, or of everything
   Null observed_;
   Null centred_;  // nothing is expected of any phase
-  Null permuting_;
 };
 
 }  // namespace kvphase::stats
