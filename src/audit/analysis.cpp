@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 
 #include "audit/findable.h"
 #include "audit/scores.h"
@@ -463,13 +464,16 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
     r.design.missing = r.design.observations - r.design.scored;
     all_equal = rows.all_equal();
     variance = rows.variance();
+    // The side scores share nothing with the main one; both draw from seeds of their own.
+    std::future<std::vector<record::ScoreSummary>> scores =
+        std::async(std::launch::async, [&] { return rows.scores(data.modulus); });
     take_curve(r, rows.curve(data.modulus));
     Tested tested = rows.period();
     r.period = std::move(tested.period);
     permutations = tested.permutations;
     stride = choose_stride(data, options, r.period);
     if (stride && r.design.scored > 0) r.folded = fold(*stride, rows.curve(stride->value));
-    r.scores = rows.scores(data.modulus);
+    r.scores = scores.get();
     note_rows(r, data, rows.paired());
   } else {
     const stats::ResidueCounts counts{.correct = data.counts->correct, .n = data.counts->n};

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
+#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <condition_variable>
@@ -15,6 +15,7 @@
 #include <exception>
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -27,6 +28,9 @@ namespace kvphase::record {
 namespace {
 
 constexpr float kAbsent = std::numeric_limits<float>::quiet_NaN();
+constexpr double kPowers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                              1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                              1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};  // all exact
 constexpr std::size_t kBlock = std::size_t{4} << 20;  // bytes a thread reads at a time
 
 struct Line {
@@ -63,26 +67,79 @@ class Scanner {
 
  private:
   // The block ends with a newline after every line, so looking one byte ahead is safe.
-  bool literal(std::string_view text) {
-    if (static_cast<std::size_t>(end_ - at_) < text.size() ||
-        std::memcmp(at_, text.data(), text.size()) != 0) {
+  template <std::size_t N>
+  bool literal(const char (&text)[N]) {
+    constexpr std::size_t kLength = N - 1;
+    if (static_cast<std::size_t>(end_ - at_) < kLength || std::memcmp(at_, text, kLength) != 0) {
       return false;
     }
-    at_ += text.size();
+    at_ += kLength;
     return true;
   }
+  // Appends digits to value; returns how many.
+  int digits(std::uint64_t& value) {
+    const char* start = at_;
+    for (; static_cast<unsigned char>(*at_ - '0') < 10; ++at_) {
+      value = 10 * value + static_cast<std::uint64_t>(*at_ - '0');
+    }
+    return static_cast<int>(std::min<std::ptrdiff_t>(at_ - start, 1000));
+  }
   bool integer(std::int64_t& value) {
-    const auto [stop, error] = std::from_chars(at_, end_, value);
+    const char* start = at_;
+    const bool negative = *at_ == '-';
+    if (negative) ++at_;
+    std::uint64_t size = 0;
+    const int count = digits(size);
+    if (count >= 1 && count <= 18) {
+      value = negative ? -static_cast<std::int64_t>(size) : static_cast<std::int64_t>(size);
+      return true;
+    }
+    const auto [stop, error] = std::from_chars(start, end_, value);
     at_ = stop;
     return error == std::errc();
   }
+  // The float next to the double that the text says. Up to 19 digits and a small power of ten give
+  // a double that is wrong in its last two bits at most, which decides the float unless the double
+  // lies next to the middle between two floats: then, and for anything longer, the exact parser.
   bool number(float& value) {
     if (*at_ == 'n') {
       value = kAbsent;
       return literal("null");
     }
+    const char* start = at_;
+    const bool negative = *at_ == '-';
+    if (negative) ++at_;
+    std::uint64_t mantissa = 0;
+    int count = digits(mantissa);
+    if (count == 0) return false;
+    int power = 0;
+    if (*at_ == '.') {
+      ++at_;
+      const int fraction = digits(mantissa);
+      count += fraction;
+      power = -fraction;
+    }
+    if (*at_ == 'e' || *at_ == 'E') {
+      ++at_;
+      const bool down = *at_ == '-';
+      if (down || *at_ == '+') ++at_;
+      std::uint64_t exponent = 0;
+      if (const int length = digits(exponent); length < 1 || length > 3) return false;
+      power += down ? -static_cast<int>(exponent) : static_cast<int>(exponent);
+    }
+    if (count <= 19 && power >= -22 && power <= 22) {
+      auto wide = static_cast<double>(mantissa);
+      wide = power < 0 ? wide / kPowers[-power] : wide * kPowers[power];
+      constexpr std::uint64_t kBelowFloat = (std::uint64_t{1} << 29) - 1;
+      constexpr std::uint64_t kMiddle = std::uint64_t{1} << 28;
+      const std::uint64_t rest = std::bit_cast<std::uint64_t>(wide) & kBelowFloat;
+      if (rest + 4 < kMiddle || rest > kMiddle + 4) {
+        value = static_cast<float>(negative ? -wide : wide);
+        return true;
+      }
+    }
     double wide = 0;
-    const auto [stop, error] = std::from_chars(at_, end_, wide);
+    const auto [stop, error] = std::from_chars(start, end_, wide);
     at_ = stop;
     value = static_cast<float>(wide);
     return error == std::errc();
@@ -100,11 +157,27 @@ class Scanner {
   }
   bool reply(Reply& value) {
     value = *at_ == 't' ? Reply::kRight : *at_ == 'f' ? Reply::kWrong : Reply::kMissing;
-    return literal(*at_ == 't' ? "true" : *at_ == 'f' ? "false" : "null");
+    return *at_ == 't' ? literal("true") : *at_ == 'f' ? literal("false") : literal("null");
   }
 
   const char* at_;
   const char* end_;
+};
+
+// Bytes of a file that one thread reads again and again: grows, and is never cleared.
+struct Bytes {
+  std::unique_ptr<char[]> data;
+  std::size_t size = 0;
+  std::size_t capacity = 0;
+
+  void reserve(std::size_t wanted) {
+    if (wanted <= capacity) return;
+    const std::size_t larger = std::max(wanted, 2 * capacity);
+    auto moved = std::make_unique_for_overwrite<char[]>(larger);
+    if (size > 0) std::memcpy(moved.get(), data.get(), size);
+    data = std::move(moved);
+    capacity = larger;
+  }
 };
 
 struct Block {
@@ -142,13 +215,12 @@ class File {
   std::size_t size() const { return size_; }
 
   // Appends up to `count` bytes from `offset`.
-  void read(std::size_t offset, std::size_t count, std::vector<char>& out) const {
+  void read(std::size_t offset, std::size_t count, Bytes& out) const {
     count = std::min(count, size_ - std::min(offset, size_));
-    const std::size_t before = out.size();
-    out.resize(before + count);
+    out.reserve(out.size + count);
     std::size_t done = 0;
     while (done < count) {
-      const ssize_t got = ::pread(descriptor_, out.data() + before + done, count - done,
+      const ssize_t got = ::pread(descriptor_, out.data.get() + out.size, count - done,
                                   static_cast<off_t>(offset + done));
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) {
@@ -156,16 +228,18 @@ class File {
                                       got < 0 ? std::strerror(errno) : "it became shorter");
       }
       done += static_cast<std::size_t>(got);
+      out.size += static_cast<std::size_t>(got);
     }
   }
 
   std::size_t line_number(std::size_t offset) const {
     std::size_t lines = 1;
-    std::vector<char> buffer;
+    Bytes buffer;
     for (std::size_t at = 0; at < offset; at += kBlock) {
-      buffer.clear();
+      buffer.size = 0;
       read(at, std::min(kBlock, offset - at), buffer);
-      lines += static_cast<std::size_t>(std::count(buffer.begin(), buffer.end(), '\n'));
+      lines += static_cast<std::size_t>(
+          std::count(buffer.data.get(), buffer.data.get() + buffer.size, '\n'));
     }
     return lines;
   }
@@ -221,29 +295,33 @@ Line parse_strictly(std::string_view text, const File& file, std::size_t offset,
 }
 
 // The lines that start in bytes begin..end-1 of the file, without a torn last one.
-Block read_block(const File& file, std::size_t begin, std::size_t end, const std::string& name) {
-  std::vector<char> bytes;
-  bytes.reserve(end - begin + 4096);
+Block read_block(const File& file, std::size_t begin, std::size_t end, const std::string& name,
+                 Bytes& bytes) {
+  bytes.size = 0;
+  bytes.reserve(end - begin + (std::size_t{64} << 10));
   // One byte earlier, so that a line starting exactly at `begin` is seen to start there.
   const std::size_t from = begin == 0 ? 0 : begin - 1;
   file.read(from, end - from, bytes);
-  for (std::size_t more = 4096; from + bytes.size() < file.size() && bytes.back() != '\n';
-       more *= 2) {
-    const std::size_t before = bytes.size();
+  for (std::size_t more = 4096;
+       from + bytes.size < file.size() && bytes.data[bytes.size - 1] != '\n'; more *= 2) {
+    const std::size_t before = bytes.size;
     file.read(from + before, more, bytes);
-    const auto newline =
-        std::find(bytes.begin() + static_cast<std::ptrdiff_t>(before), bytes.end(), '\n');
-    if (newline != bytes.end()) bytes.erase(newline + 1, bytes.end());
+    const void* newline = std::memchr(bytes.data.get() + before, '\n', bytes.size - before);
+    if (newline != nullptr) {
+      bytes.size =
+          static_cast<std::size_t>(static_cast<const char*>(newline) - bytes.data.get()) + 1;
+    }
   }
   Block block;
-  const std::size_t lines = bytes.size() / 160;
+  const std::size_t lines = bytes.size / 160;
   block.items.reserve(lines);
   block.position.reserve(lines);
   block.reply.reserve(lines);
   block.logprob.reserve(lines);
   block.margin.reserve(lines);
-  const char* at = bytes.data();
-  const char* const stop = bytes.data() + bytes.size();
+  const char* const first = bytes.data.get();
+  const char* const stop = first + bytes.size;
+  const char* at = first;
   const auto line_end = [stop](const char* start) {
     return static_cast<const char*>(
         std::memchr(start, '\n', static_cast<std::size_t>(stop - start)));
@@ -254,7 +332,7 @@ Block read_block(const File& file, std::size_t begin, std::size_t end, const std
     at = newline + 1;
   }
   while (at < stop) {
-    const std::size_t offset = from + static_cast<std::size_t>(at - bytes.data());
+    const std::size_t offset = from + static_cast<std::size_t>(at - first);
     if (offset >= end) break;
     const char* newline = line_end(at);
     if (newline == nullptr) break;  // torn last line: it was being written when the run died
@@ -312,6 +390,7 @@ class BlockReader {
   };
 
   void work() {
+    Bytes bytes;
     while (true) {
       std::size_t mine = 0;
       {
@@ -323,8 +402,8 @@ class BlockReader {
       }
       Outcome outcome;
       try {
-        outcome.block =
-            read_block(file_, mine * kBlock, std::min(file_.size(), (mine + 1) * kBlock), name_);
+        outcome.block = read_block(file_, mine * kBlock,
+                                   std::min(file_.size(), (mine + 1) * kBlock), name_, bytes);
       } catch (...) {
         outcome.failure = std::current_exception();
       }

@@ -90,26 +90,34 @@ std::optional<std::size_t> prepare_rows(ScoreRows& rows) {
 }
 
 PositionCheck check_positions(const ScoreRows& rows, std::int64_t modulus) {
+  // Exact sums of the distance from the first position: no order of additions to depend on.
+  __extension__ using Wide = unsigned __int128;
   struct Moments {
     std::int64_t n = 0;
-    double mean = 0;
-    double squares = 0;  // sum of squared deviations
+    std::int64_t sum = 0;
+    Wide squares = 0;
   };
   std::vector<Moments> moments(static_cast<std::size_t>(modulus));
+  const std::int64_t origin = rows.position.empty() ? 0 : rows.position.front();
+  const auto divisor = static_cast<std::uint32_t>(modulus);
   for (const std::int32_t position : rows.position) {
-    Moments& m = moments[static_cast<std::size_t>(position % modulus)];
+    Moments& m = moments[static_cast<std::uint32_t>(position) % divisor];
+    const std::int64_t distance = position - origin;
     ++m.n;
-    const double delta = position - m.mean;
-    m.mean += delta / static_cast<double>(m.n);
-    m.squares += delta * (position - m.mean);
+    m.sum += distance;
+    m.squares += static_cast<std::uint64_t>(distance * distance);
   }
   PositionCheck check;
   bool first = true;
   for (const Moments& m : moments) {
     if (m.n == 0) continue;
-    const double variance = m.squares / static_cast<double>(m.n);
-    check.mean_low = first ? m.mean : std::min(check.mean_low, m.mean);
-    check.mean_high = first ? m.mean : std::max(check.mean_high, m.mean);
+    const auto n = static_cast<double>(m.n);
+    const double mean = static_cast<double>(origin) + static_cast<double>(m.sum) / n;
+    const auto size = static_cast<std::uint64_t>(std::abs(m.sum));
+    const Wide spread = static_cast<Wide>(m.n) * m.squares - static_cast<Wide>(size) * size;
+    const double variance = static_cast<double>(spread) / n / n;
+    check.mean_low = first ? mean : std::min(check.mean_low, mean);
+    check.mean_high = first ? mean : std::max(check.mean_high, mean);
     check.variance_low = first ? variance : std::min(check.variance_low, variance);
     check.variance_high = first ? variance : std::max(check.variance_high, variance);
     first = false;
