@@ -31,7 +31,8 @@ constexpr float kAbsent = std::numeric_limits<float>::quiet_NaN();
 constexpr double kPowers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                               1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                               1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};  // all exact
-constexpr std::size_t kBlock = std::size_t{4} << 20;  // bytes a thread reads at a time
+constexpr std::size_t kBlock = std::size_t{1} << 19;  // bytes a thread reads at a time
+constexpr std::size_t kMargin = 8;  // bytes that a scanner may look at behind the last line
 
 struct Line {
   std::int64_t item = 0;
@@ -44,6 +45,20 @@ struct Line {
   float logprob = kAbsent;
   float margin = kAbsent;
 };
+
+// Eight characters at once, the first in the lowest byte.
+bool eight_digits(std::uint64_t text) {
+  constexpr std::uint64_t kHigh = 0xF0F0F0F0F0F0F0F0;
+  return ((text & kHigh) | (((text + 0x0606060606060606) & kHigh) >> 4)) == 0x3333333333333333;
+}
+std::uint64_t eight_to_number(std::uint64_t text) {
+  text -= 0x3030303030303030;
+  text = 10 * text + (text >> 8);  // pairs, in every second byte
+  constexpr std::uint64_t kPairs = 0x000000FF000000FF;
+  return ((text & kPairs) * 0x000F424000000064 + ((text >> 16) & kPairs) * 0x0000271000000001) >>
+         32;
+}
+static_assert(std::endian::native == std::endian::little);
 
 class Scanner {
  public:
@@ -79,6 +94,11 @@ class Scanner {
   // Appends digits to value; returns how many.
   int digits(std::uint64_t& value) {
     const char* start = at_;
+    for (std::uint64_t eight = 0;; at_ += 8) {
+      std::memcpy(&eight, at_, 8);
+      if (!eight_digits(eight)) break;
+      value = 100'000'000 * value + eight_to_number(eight);
+    }
     for (; static_cast<unsigned char>(*at_ - '0') < 10; ++at_) {
       value = 10 * value + static_cast<std::uint64_t>(*at_ - '0');
     }
@@ -173,7 +193,8 @@ struct Bytes {
   void reserve(std::size_t wanted) {
     if (wanted <= capacity) return;
     const std::size_t larger = std::max(wanted, 2 * capacity);
-    auto moved = std::make_unique_for_overwrite<char[]>(larger);
+    auto moved = std::make_unique_for_overwrite<char[]>(larger + kMargin);
+    std::memset(moved.get() + larger, 0, kMargin);
     if (size > 0) std::memcpy(moved.get(), data.get(), size);
     data = std::move(moved);
     capacity = larger;

@@ -24,7 +24,7 @@ double dot(const double* a, const double* b, std::size_t n) {
   return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
 }
 
-bool is_consecutive(std::span<const std::int64_t> positions) {
+bool is_consecutive(std::span<const std::int32_t> positions) {
   bool consecutive = true;
   for (std::size_t j = 1; j < positions.size(); ++j) {
     consecutive &= positions[j] == positions[j - 1] + 1;
@@ -45,7 +45,7 @@ class Trends {
     return basis.data();
   }
   // Items of one design often have the same offsets as the item before.
-  const double* of(std::span<const std::int64_t> positions) {
+  const double* of(std::span<const std::int32_t> positions) {
     const bool same =
         std::ranges::equal(positions, pattern_, {}, [&](auto p) { return p - positions[0]; });
     if (!same) {
@@ -63,7 +63,7 @@ class Trends {
 
  private:
   std::map<std::size_t, std::vector<double>> runs_;
-  std::vector<std::int64_t> pattern_;
+  std::vector<std::int32_t> pattern_;
   std::vector<double> pattern_basis_;
 };
 
@@ -151,7 +151,7 @@ class Carriers {
     }
   }
 
-  void add(std::span<const std::int64_t> positions, std::span<const double> x) {
+  void add(std::span<const std::int32_t> positions, std::span<const double> x) {
     for (std::size_t j = 0; j < x.size(); ++j) {
       add_run(static_cast<std::size_t>(positions[j]), x.subspan(j, 1), 1);
     }

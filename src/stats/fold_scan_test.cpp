@@ -18,7 +18,7 @@ ScoreTable mixed_table() {
   for (std::int64_t i = 0; i < 400; ++i) {
     const auto n = static_cast<std::int64_t>(1 + random.uniform_index(40));
     const std::int64_t holes = i % 4 == 0 ? 3 : 0;
-    auto position = static_cast<std::int64_t>(random.uniform_index(500));
+    auto position = static_cast<std::int32_t>(random.uniform_index(500));
     table.ids.push_back(i);
     for (std::int64_t j = 0; j < n; ++j) {
       table.position.push_back(position);

@@ -11,6 +11,7 @@
 #include "stats/bootstrap.h"
 #include "stats/interval.h"
 #include "stats/large_table.h"
+#include "stats/parallel.h"
 #include "stats/sampling.h"
 
 namespace kvphase::stats {
@@ -80,31 +81,36 @@ std::vector<double> sampled_gaps(const ScoreTable& table, std::span<const std::s
     }
     return e;
   };
-  ScoreTable part = take_items(table, sample_items(table, informative, options.seed));
+  const ScoreTable part = take_items(table, sample_items(table, informative, options.seed));
   sampled = part.items();
   const Expected all = expect(table);
   const Expected some = expect(part);
   const double root = std::sqrt(all.squares / some.squares);
-  base::Random random(base::derive_seed(options.seed, "stats.gap_noise_items"));
   std::vector<std::uint32_t> group;
   for (const auto p : part.position) {
     group.push_back(static_cast<std::uint32_t>(p % options.modulus));
   }
-  std::vector<double> gaps;
-  std::vector<double> sum(totals.sum.size());
-  for (std::int64_t b = 0; b < replicates; ++b) {
-    std::ranges::fill(sum, 0.0);
-    for (std::size_t i = 0; i < part.items(); ++i) {
-      const std::size_t first = part.first[i];
-      const std::size_t end = part.first[i + 1];
-      fast_shuffle(std::span(part.score).subspan(first, end - first), random);
-      for (std::size_t c = first; c < end; ++c) sum[group[c]] += part.score[c];
+  std::vector<double> gaps(static_cast<std::size_t>(replicates));
+  constexpr std::size_t kWalks = 16;  // fixed, so that draws do not depend on the cores
+  for_each_part(kWalks, [&](std::size_t walk) {
+    base::Random random(base::derive_seed(options.seed, "stats.gap_noise_items", {walk}));
+    std::vector<double> scores = part.score;
+    std::vector<double> sum(totals.sum.size());
+    const std::size_t end = gaps.size() * (walk + 1) / kWalks;
+    for (std::size_t b = gaps.size() * walk / kWalks; b < end; ++b) {
+      std::ranges::fill(sum, 0.0);
+      for (std::size_t i = 0; i < part.items(); ++i) {
+        const std::size_t first = part.first[i];
+        const std::size_t last = part.first[i + 1];
+        fast_shuffle(std::span(scores).subspan(first, last - first), random);
+        for (std::size_t c = first; c < last; ++c) sum[group[c]] += scores[c];
+      }
+      for (std::size_t g = 0; g < sum.size(); ++g) {
+        sum[g] = all.sum[g] + root * (sum[g] - some.sum[g]);
+      }
+      gaps[b] = *gap_of(sum, totals.n);
     }
-    for (std::size_t g = 0; g < sum.size(); ++g) {
-      sum[g] = all.sum[g] + root * (sum[g] - some.sum[g]);
-    }
-    gaps.push_back(*gap_of(sum, totals.n));
-  }
+  });
   return gaps;
 }
 

@@ -22,10 +22,10 @@ ScoreTable large_table(std::uint64_t seed, const auto& chance) {
   base::Random random(seed);
   ScoreTable table;
   for (std::int64_t i = 0; i < kItems; ++i) {
-    const auto start = static_cast<std::int64_t>(random.uniform_index(3000));
+    const auto start = static_cast<std::int32_t>(random.uniform_index(3000));
     const double ability = 0.2 * (random.uniform() - 0.5);
     table.ids.push_back(i);
-    for (std::int64_t p = start; p < start + kOffsets; ++p) {
+    for (std::int32_t p = start; p < start + kOffsets; ++p) {
       table.position.push_back(p);
       table.score.push_back(random.uniform() < chance(p) + ability ? 1 : 0);
     }

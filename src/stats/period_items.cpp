@@ -27,17 +27,19 @@ struct Shape {
   std::unordered_set<std::int64_t> positions;  // of informative items, until there are enough
 };
 
+constexpr std::int64_t kLongestUnasked = 64;  // candidate, unless options.max_period says otherwise
+
 // A candidate s needs twice as many distinct positions as phases: else phase and position are the
 // same thing. Counting stops where no candidate asks for more.
-Shape shape_of(const ScoreTable& table) {
-  constexpr std::size_t kEnough = 2 * 4096;
+Shape shape_of(const ScoreTable& table, const PeriodOptions& options) {
+  const auto enough = 2 * static_cast<std::size_t>(std::max(options.max_period, kLongestUnasked));
   Shape shape;
   for (std::size_t i = 0; i < table.items(); ++i) {
     const auto scores = table.scores_of(i);
     if (std::ranges::all_of(scores, [&](double x) { return x == scores[0]; })) continue;
     ++shape.informative;
     shape.longest = std::max(shape.longest, scores.size());
-    if (shape.positions.size() < kEnough) {
+    if (shape.positions.size() < enough) {
       const auto positions = table.positions_of(i);
       shape.positions.insert(positions.begin(), positions.end());
     }
@@ -50,7 +52,7 @@ std::vector<std::int64_t> candidates_for(const Shape& shape, const PeriodOptions
   const std::int64_t top =
       options.max_period > 0
           ? options.max_period
-          : std::min<std::int64_t>(64, std::max(k / 2, std::min<std::int64_t>(k, 12)));
+          : std::min(kLongestUnasked, std::max(k / 2, std::min<std::int64_t>(k, 12)));
   std::vector<std::int64_t> candidates;
   for (std::int64_t s = options.min_period; s <= top; ++s) {
     if (2 * static_cast<std::size_t>(s) <= shape.positions.size()) candidates.push_back(s);
@@ -154,7 +156,7 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
   PeriodResult result{.level = options.level,
                       .observations = static_cast<std::int64_t>(table.cells()),
                       .data_kind = "item-level"};
-  const Shape shape = shape_of(table);
+  const Shape shape = shape_of(table, options);
   result.items = static_cast<std::int64_t>(shape.informative);
   if (table.cells() == 0) {
     result.reason = "no observations";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/error.h"
@@ -17,7 +18,7 @@ void check_modulus(std::int64_t modulus) {
 
 }  // namespace
 
-std::span<const std::int64_t> ScoreTable::positions_of(std::size_t item) const {
+std::span<const std::int32_t> ScoreTable::positions_of(std::size_t item) const {
   return std::span(position).subspan(first[item], first[item + 1] - first[item]);
 }
 
@@ -34,9 +35,9 @@ ScoreTable make_score_table(std::vector<ScoreRow> rows, std::string_view scope) 
           "without a usable reply and count it as missing",
           rows[i].score, rows[i].item, rows[i].position, i + 1);
     }
-    if (rows[i].position < 0) {
+    if (rows[i].position < 0 || rows[i].position > std::numeric_limits<std::int32_t>::max()) {
       throw base::usage_error(scope,
-                              "expected a position of at least 0, got {} at item {} (row {})",
+                              "expected a position of 0 to 2^31-1, got {} at item {} (row {})",
                               rows[i].position, rows[i].item, i + 1);
     }
   }
@@ -57,7 +58,7 @@ ScoreTable make_score_table(std::vector<ScoreRow> rows, std::string_view scope) 
       table.ids.push_back(rows[i].item);
       if (i > 0) table.first.push_back(i);
     }
-    table.position.push_back(rows[i].position);
+    table.position.push_back(static_cast<std::int32_t>(rows[i].position));
     table.score.push_back(rows[i].score);
   }
   if (!rows.empty()) table.first.push_back(rows.size());

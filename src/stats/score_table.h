@@ -26,12 +26,12 @@ struct ScoreRow {
 struct ScoreTable {
   std::vector<std::size_t> first = {0};  // items + 1
   std::vector<std::int64_t> ids;         // items, ascending
-  std::vector<std::int64_t> position;    // cells
+  std::vector<std::int32_t> position;    // cells
   std::vector<double> score;             // cells
 
   std::size_t items() const { return ids.size(); }
   std::size_t cells() const { return score.size(); }
-  std::span<const std::int64_t> positions_of(std::size_t item) const;
+  std::span<const std::int32_t> positions_of(std::size_t item) const;
   std::span<const double> scores_of(std::size_t item) const;
 };
 
