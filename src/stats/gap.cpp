@@ -114,6 +114,47 @@ std::vector<double> sampled_gaps(const ScoreTable& table, std::span<const std::s
   return gaps;
 }
 
+// The null of a single item too large to permute: all prompts exchangeable, so that the sums of the
+// groups are those of sampling without replacement (position_folder.h). Right/wrong draws are
+// exact, others normal with the same means and covariances.
+std::vector<double> dealt_gaps(const ScoreTable& table, const GapOptions& options,
+                               const GroupTotals& totals) {
+  const auto cells = static_cast<std::int64_t>(table.cells());
+  const auto count = static_cast<double>(cells);
+  double all = 0;
+  for (const double x : totals.sum) all += x;
+  const bool binary = is_binary(table);
+  const double mean = all / count;
+  double squares = 0;
+  for (const double x : table.score) squares += (x - mean) * (x - mean);
+  const double deviation = std::sqrt(squares / (count - 1));
+  base::Random random(base::derive_seed(options.seed, "stats.gap_noise_items"));
+  std::vector<double> gaps;
+  std::vector<double> sum(totals.sum.size());
+  for (std::int64_t b = 0; b < options.replicates; ++b) {
+    std::int64_t left = cells;
+    auto good = static_cast<std::int64_t>(std::llround(all));
+    double drawn = 0;
+    for (std::size_t g = 0; g < sum.size(); ++g) {
+      const std::int64_t n = totals.n[g];
+      if (binary) {
+        const std::int64_t right = draw_hypergeometric(left, good, n, random);
+        left -= n;
+        good -= right;
+        sum[g] = static_cast<double>(right);
+        continue;
+      }
+      sum[g] = deviation * std::sqrt(static_cast<double>(n)) * random.normal();
+      drawn += sum[g];
+    }
+    for (std::size_t g = 0; g < sum.size() && !binary; ++g) {
+      sum[g] += static_cast<double>(totals.n[g]) * (mean - drawn / count);
+    }
+    gaps.push_back(*gap_of(sum, totals.n));
+  }
+  return gaps;
+}
+
 constexpr const char* kOneGroup = "fewer than two groups have observations";
 
 }  // namespace
@@ -163,6 +204,13 @@ GapNoise gap_noise_items(const ScoreTable& table, const GapOptions& options) {
     result.method +=
         fmt::format(", {} permutations of a random sample of {} items that stands for all {}",
                     result.replicates, sampled, table.items());
+    return result;
+  }
+  if (cells > kLargeCells && table.items() == 1) {
+    result.replicates = options.replicates;
+    std::vector<double> gaps = dealt_gaps(table, options, totals);
+    summarise(result, gaps);
+    result.method += fmt::format(", {} draws with the moments of permutations", result.replicates);
     return result;
   }
   const auto affordable = static_cast<std::int64_t>(kWorkLimit / static_cast<double>(cells));

@@ -16,7 +16,8 @@
 namespace kvphase::stats {
 namespace {
 
-constexpr double kWorkLimit = 1e9;  // cells permuted under one null: about 5 s
+constexpr double kWorkLimit = 1e9;     // cells permuted under one null: about 5 s
+constexpr double kPositionWork = 8e7;  // positions drawn under one null: about 3 s
 constexpr std::int64_t kFewestPermutations = 499;
 constexpr double kOtherShare = 0.25;  // of the work of a sampled table's first null, for each other
 constexpr std::size_t kFewestItemsToTurn = 5;
@@ -62,7 +63,9 @@ std::vector<std::int64_t> candidates_for(const Shape& shape, const PeriodOptions
 
 // Permutations of one null; `share` of what is done for the first.
 std::int64_t affordable(std::int64_t wanted, const SampledFolder& folder, double share = 1) {
-  const double limit = folder.sampled() ? kSampledWork * share : kWorkLimit;
+  const double limit = folder.sampled()       ? kSampledWork * share
+                       : folder.by_position() ? kPositionWork * share
+                                              : kWorkLimit;
   const auto most = static_cast<std::int64_t>(limit / static_cast<double>(folder.cells()));
   return std::min(wanted, std::max(kFewestPermutations, most));
 }
@@ -76,6 +79,12 @@ struct Columns {
 // Items at the same positions make columns, whose order can be tested. Needs enough columns.
 Columns aligned_columns(const ScoreTable& table) {
   Columns columns;
+  if (table.items() == 1 && table.cells() > kLargeCells) {  // one column per distinct position
+    PositionSums sums = position_sums(table, 0);
+    if (sums.position.size() < kColumnsToRearrange) return {};
+    for (std::size_t k = 0; k < sums.n.size(); ++k) sums.sum[k] /= sums.n[k];
+    return {std::move(sums.position), std::move(sums.n), std::move(sums.sum)};
+  }
   for (std::size_t i = 0; i < table.items(); ++i) {
     const auto positions = table.positions_of(i);
     const auto scores = table.scores_of(i);
@@ -228,6 +237,8 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
       folder.sampled()
           ? fmt::format("; a random sample of {} items is permuted and stands for all {} that vary",
                         folder.sampled_items(), folder.items())
+      : folder.by_position()
+          ? "; permuted position by position, as normal draws with the moments of permutations"
           : "");
 
   const auto best = static_cast<std::size_t>(std::ranges::min_element(log_p) - log_p.begin());
@@ -263,16 +274,32 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
 
 ScoreTable pool_items(const ScoreTable& table) {
   ScoreTable pooled;
-  if (table.cells() == 0) return pooled;
-  std::vector<std::size_t> order(table.cells());
-  for (std::size_t c = 0; c < order.size(); ++c) order[c] = c;
-  std::ranges::stable_sort(order, {}, [&](std::size_t c) { return table.position[c]; });
-  for (const std::size_t c : order) {
-    pooled.position.push_back(table.position[c]);
-    pooled.score.push_back(table.score[c]);
-  }
+  const std::size_t cells = table.cells();
+  if (cells == 0) return pooled;
   pooled.ids = {0};
-  pooled.first = {0, table.cells()};
+  pooled.first = {0, cells};
+  pooled.position.resize(cells);
+  pooled.score.resize(cells);
+  const auto [low, high] = std::ranges::minmax(table.position);
+  const auto span = static_cast<std::size_t>(high - low) + 1;
+  if (span <= 4 * cells) {  // by counting: linear for huge tables
+    std::vector<std::size_t> next(span + 1);
+    for (const auto p : table.position) ++next[static_cast<std::size_t>(p - low) + 1];
+    std::partial_sum(next.begin(), next.end(), next.begin());
+    for (std::size_t c = 0; c < cells; ++c) {
+      const std::size_t to = next[static_cast<std::size_t>(table.position[c] - low)]++;
+      pooled.position[to] = table.position[c];
+      pooled.score[to] = table.score[c];
+    }
+    return pooled;
+  }
+  std::vector<std::size_t> order(cells);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t c) { return table.position[c]; });
+  for (std::size_t to = 0; to < cells; ++to) {
+    pooled.position[to] = table.position[order[to]];
+    pooled.score[to] = table.score[order[to]];
+  }
   return pooled;
 }
 

@@ -17,13 +17,14 @@ constexpr std::size_t kWalks =
 std::vector<std::size_t> too_many(const ScoreTable& table) {
   if (table.cells() <= kLargeCells) return {};
   std::vector<std::size_t> items = informative_items(table);
-  if (items.size() < 2 || cells_of(table, items) <= kLargeCells) return {};
+  if (items.empty() || cells_of(table, items) <= kLargeCells) return {};
   return items;
 }
 
 Folder make_folder(const ScoreTable& table, const std::vector<std::size_t>& informative,
                    std::vector<std::int64_t> candidates, std::uint64_t seed) {
   if (informative.empty()) return {table, std::move(candidates)};
+  if (informative.size() == 1) return {ScoreTable{}, std::move(candidates)};
   return {take_items(table, sample_items(table, informative, seed)), std::move(candidates)};
 }
 
@@ -37,6 +38,10 @@ SampledFolder::SampledFolder(const ScoreTable& table, std::vector<std::size_t> i
                              std::vector<std::int64_t> candidates, std::uint64_t seed)
     : folder_(make_folder(table, informative, std::move(candidates), seed)) {
   if (informative.empty()) return;
+  if (informative.size() == 1) {
+    positions_.emplace(position_sums(table, informative[0]), folder_.candidates());
+    return;
+  }
   scan_.emplace(table, std::move(informative), folder_.candidates(), folder_.carriers());
   observed_ = {.all = scan_->observed(), .some = folder_.carry_observed()};
   centred_ = observed_;
@@ -45,9 +50,12 @@ SampledFolder::SampledFolder(const ScoreTable& table, std::vector<std::size_t> i
   }
 }
 
-std::size_t SampledFolder::items() const { return scan_ ? scan_->items() : folder_.items(); }
+std::size_t SampledFolder::items() const {
+  return positions_ ? 1 : scan_ ? scan_->items() : folder_.items();
+}
 
 std::size_t SampledFolder::groups(std::size_t candidate) const {
+  if (positions_) return positions_->groups(candidate);
   if (!scan_) return folder_.groups(candidate);
   return static_cast<std::size_t>(
       std::ranges::count_if(observed_.all.sizes[candidate], [](double n) { return n > 0; }));
@@ -73,6 +81,7 @@ FoldSums SampledFolder::scale(Carried some, const Null& null) const {
 }
 
 FoldSums SampledFolder::observed() {
+  if (positions_) return positions_->observed();
   return scan_ ? folder_.fold(observed_.all) : folder_.observed();
 }
 
@@ -94,6 +103,7 @@ std::vector<FoldSums> SampledFolder::draw(const Null& null, const Draw& next, st
 
 std::vector<FoldSums> SampledFolder::permuted(std::int64_t classes, std::int64_t count,
                                               std::uint64_t seed) {
+  if (positions_) return positions_->permuted(classes, count, seed);
   folder_.start_permuting(classes);
   if (scan_) {
     const auto next = [](Folder& folder, base::Random& random) {
@@ -107,6 +117,7 @@ std::vector<FoldSums> SampledFolder::permuted(std::int64_t classes, std::int64_t
   return draws;
 }
 
+// Never asked of a single item.
 std::vector<FoldSums> SampledFolder::turned(std::int64_t count, std::uint64_t seed) {
   if (scan_) {
     const auto next = [](Folder& folder, base::Random& random) {

@@ -1,6 +1,7 @@
 // A Folder for tables of any size. A large one is folded in full as it is observed, while its nulls
 // are drawn from a random sample of its items and scaled to all of them (large_table.h), on all
-// cores. A small one is a Folder and nothing else. Internal to stats.
+// cores; a large one of a single item is folded position by position (position_folder.h). A small
+// one is a Folder and nothing else. Internal to stats.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +12,7 @@
 
 #include "stats/fold.h"
 #include "stats/fold_scan.h"
+#include "stats/position_folder.h"
 
 namespace kvphase::stats {
 
@@ -20,9 +22,11 @@ class SampledFolder {
   SampledFolder(const ScoreTable& table, std::vector<std::int64_t> candidates, std::uint64_t seed);
 
   bool sampled() const { return scan_.has_value(); }
+  bool by_position() const { return positions_.has_value(); }
   std::size_t items() const;  // informative, of all
   std::size_t sampled_items() const { return folder_.items(); }
-  std::size_t cells() const { return folder_.cells(); }  // permuted in one step
+  // Random numbers of one step.
+  std::size_t cells() const { return positions_ ? positions_->positions() : folder_.cells(); }
   const std::vector<std::int64_t>& candidates() const { return folder_.candidates(); }
   std::size_t groups(std::size_t candidate) const;  // phases with observations
 
@@ -47,8 +51,9 @@ class SampledFolder {
   std::vector<FoldSums> draw(const Null& null, const Draw& next, std::int64_t count,
                              std::uint64_t seed);
 
+  std::optional<PositionFolder> positions_;
   std::optional<FoldScan> scan_;  // of all informative items, when sampled
-  Folder folder_;                 // of the sample, or of everything
+  Folder folder_;                 // of the sample, or of everything; empty when by position
   Null observed_;
   Null centred_;  // nothing is expected of any phase
 };

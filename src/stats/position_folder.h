@@ -1,0 +1,53 @@
+// Folding millions of prompts without items, which are all exchangeable: one item, so large that
+// permuting it would take minutes. Internal to stats.
+//
+// The statistics need only the sum of the scores at each position. Under permutation inside residue
+// classes, the sums in a class of N prompts with mean m and sum of squares Q around it have means
+// n_k m and covariances Q/(N-1) (n_k [k = l] - n_k n_l / N), exactly (sampling without
+// replacement); the phase sums built from them add up thousands of scores each and are as good as
+// normal. So a permutation is one normal draw per distinct position with these moments.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/random.h"
+#include "stats/fold.h"
+
+namespace kvphase::stats {
+
+// Sums of an item's scores around its mean, position by position.
+struct PositionSums {
+  std::vector<std::int64_t> position;  // distinct, ascending
+  std::vector<double> n;               // observations at it
+  std::vector<double> sum;             // of scores minus the mean of all
+  std::vector<double> squares;         // of the same
+};
+PositionSums position_sums(const ScoreTable& table, std::size_t item);
+
+class PositionFolder {
+ public:
+  PositionFolder(PositionSums sums, std::vector<std::int64_t> candidates);
+
+  std::size_t positions() const { return sums_.position.size(); }
+  std::size_t groups(std::size_t candidate) const;  // phases with observations
+
+  FoldSums observed() const;
+  // `count` draws of permutations inside residue classes mod `classes`.
+  std::vector<FoldSums> permuted(std::int64_t classes, std::int64_t count,
+                                 std::uint64_t seed) const;
+
+ private:
+  FoldSums fold(std::vector<double> sum) const;
+
+  PositionSums sums_;
+  std::vector<std::int64_t> candidates_;
+  std::vector<double> root_n_;
+  std::vector<double> basis_;  // degree * positions
+  int degree_ = 0;
+  double squares_ = 0;
+  std::vector<std::vector<double>> sizes_;  // per candidate
+};
+
+}  // namespace kvphase::stats
