@@ -17,7 +17,7 @@ namespace kvphase::stats {
 namespace {
 
 constexpr double kWorkLimit = 1e9;     // cells permuted under one null: about 5 s
-constexpr double kPositionWork = 8e7;  // positions drawn under one null: about 3 s
+constexpr double kPositionWork = 2e7;  // positions drawn under one null: about half a second
 constexpr std::int64_t kFewestPermutations = 499;
 constexpr double kOtherShare = 0.25;  // of the work of a sampled table's first null, for each other
 constexpr std::size_t kFewestItemsToTurn = 5;

@@ -34,8 +34,9 @@ PositionSums position_sums(const ScoreTable& table, std::size_t item) {
   return sums;
 }
 
-PositionFolder::PositionFolder(PositionSums sums, std::vector<std::int64_t> candidates)
-    : sums_(std::move(sums)), candidates_(std::move(candidates)) {
+PositionFolder::PositionFolder(PositionSums sums, std::vector<std::int64_t> candidates,
+                               std::vector<std::size_t> carriers)
+    : sums_(std::move(sums)), candidates_(std::move(candidates)), carriers_(std::move(carriers)) {
   std::vector<double> offsets;
   double observations = 0;
   for (std::size_t k = 0; k < positions(); ++k) {
@@ -45,7 +46,18 @@ PositionFolder::PositionFolder(PositionSums sums, std::vector<std::int64_t> cand
     squares_ += sums_.squares[k];
   }
   degree_ = trend_degree(static_cast<std::size_t>(observations));
-  basis_ = trend_basis(offsets, sums_.n, degree_);
+  // The basis is over root-weighted means, sum / sqrt(n).
+  takes_ = trend_basis(offsets, sums_.n, degree_);
+  gives_ = takes_;
+  for (std::size_t at = 0; at < takes_.size(); ++at) {
+    takes_[at] /= root_n_[at % positions()];
+    gives_[at] *= root_n_[at % positions()];
+  }
+  for (const std::size_t m : carriers_) {
+    for (const std::int64_t p : sums_.position) {
+      cycle_.push_back(static_cast<std::uint32_t>(static_cast<std::size_t>(p) % m));
+    }
+  }
   for (const std::int64_t s : candidates_) {
     auto& size = sizes_.emplace_back(static_cast<std::size_t>(s));
     for (std::size_t k = 0; k < positions(); ++k) {
@@ -63,29 +75,35 @@ FoldSums PositionFolder::fold(std::vector<double> sum) const {
   const std::size_t count = sum.size();
   FoldSums sums{.total = squares_};
   for (int d = 0; d < degree_; ++d) {
-    // The basis is over root-weighted means: sum / sqrt(n).
-    const double* q = basis_.data() + static_cast<std::size_t>(d) * count;
-    double c = 0;
-    for (std::size_t k = 0; k < count; ++k) c += q[k] * sum[k] / root_n_[k];
-    for (std::size_t k = 0; k < count; ++k) sum[k] -= c * q[k] * root_n_[k];
-    sums.total -= c * c;
+    const double* takes = takes_.data() + static_cast<std::size_t>(d) * count;
+    const double* gives = gives_.data() + static_cast<std::size_t>(d) * count;
+    double c[4] = {};  // partial sums, so that additions need not wait for each other
+    std::size_t k = 0;
+    for (; k + 4 <= count; k += 4) {
+      for (std::size_t j = 0; j < 4; ++j) c[j] += takes[k + j] * sum[k + j];
+    }
+    for (; k < count; ++k) c[0] += takes[k] * sum[k];
+    const double all = (c[0] + c[1]) + (c[2] + c[3]);
+    for (k = 0; k < count; ++k) sum[k] -= all * gives[k];
+    sums.total -= all * all;
   }
   sums.total = std::max(0.0, sums.total);
-  std::vector<double> phase;
+  std::vector<std::vector<double>> cycles;
+  for (std::size_t m = 0; m < carriers_.size(); ++m) {
+    auto& cycle = cycles.emplace_back(carriers_[m]);
+    const std::uint32_t* at = cycle_.data() + m * count;
+    for (std::size_t k = 0; k < count; ++k) cycle[at[k]] += sum[k];
+  }
   for (std::size_t c = 0; c < candidates_.size(); ++c) {
-    const auto s = static_cast<std::uint64_t>(candidates_[c]);
-    phase.assign(sizes_[c].size(), 0);
-    auto g = static_cast<std::size_t>(static_cast<std::uint64_t>(sums_.position[0]) % s);
-    for (std::size_t k = 0; k < count; ++k) {
-      if (k > 0) {
-        g += static_cast<std::size_t>(sums_.position[k] - sums_.position[k - 1]);
-        if (g >= s) g = g < 2 * s ? g - s : g % s;
-      }
-      phase[g] += sum[k];
-    }
+    const auto s = static_cast<std::size_t>(candidates_[c]);
+    std::size_t home = 0;
+    while (carriers_[home] % s != 0) ++home;
     double between = 0;
-    for (std::size_t j = 0; j < phase.size(); ++j) {
-      if (sizes_[c][j] > 0) between += phase[j] * phase[j] / sizes_[c][j];
+    for (std::size_t g = 0; g < s; ++g) {
+      if (sizes_[c][g] == 0) continue;
+      double phase = 0;
+      for (std::size_t k = g; k < carriers_[home]; k += s) phase += cycles[home][k];
+      between += phase * phase / sizes_[c][g];
     }
     sums.between.push_back(between);
   }

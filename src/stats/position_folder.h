@@ -28,7 +28,9 @@ PositionSums position_sums(const ScoreTable& table, std::size_t item);
 
 class PositionFolder {
  public:
-  PositionFolder(PositionSums sums, std::vector<std::int64_t> candidates);
+  // `carriers`: moduli of which every candidate divides one (Folder::carriers()).
+  PositionFolder(PositionSums sums, std::vector<std::int64_t> candidates,
+                 std::vector<std::size_t> carriers);
 
   std::size_t positions() const { return sums_.position.size(); }
   std::size_t groups(std::size_t candidate) const;  // phases with observations
@@ -43,8 +45,13 @@ class PositionFolder {
 
   PositionSums sums_;
   std::vector<std::int64_t> candidates_;
+  std::vector<std::size_t> carriers_;
+  std::vector<std::uint32_t> cycle_;  // carriers * positions: position mod the carrier's modulus
   std::vector<double> root_n_;
-  std::vector<double> basis_;  // degree * positions
+  // Trends over positions, degree * positions: what a trend takes from the sums, and what it gives
+  // back, weighted by the observations at a position.
+  std::vector<double> takes_;
+  std::vector<double> gives_;
   int degree_ = 0;
   double squares_ = 0;
   std::vector<std::vector<double>> sizes_;  // per candidate

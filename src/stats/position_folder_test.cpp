@@ -24,10 +24,14 @@ ScoreTable pooled(std::int64_t prompts, double dip) {
 
 const std::vector<std::int64_t> kCandidates = {2, 3, 4, 5, 8, 12};
 
+PositionFolder folder_of(const ScoreTable& table) {
+  return {position_sums(table, 0), kCandidates, Folder(table, kCandidates).carriers()};
+}
+
 TEST(PositionFolder, FoldsSumsOfPositionsAsAFolderFoldsPrompts) {
   const ScoreTable table = pooled(3000, 0.1);
   const FoldSums plain = Folder(table, kCandidates).observed();
-  const FoldSums sums = PositionFolder(position_sums(table, 0), kCandidates).observed();
+  const FoldSums sums = folder_of(table).observed();
   EXPECT_NEAR(sums.total, plain.total, 1e-8);
   for (std::size_t c = 0; c < kCandidates.size(); ++c) {
     std::printf("candidate %lld: %.9f and %.9f\n", static_cast<long long>(kCandidates[c]),
@@ -43,8 +47,7 @@ TEST(PositionFolder, DrawsHaveTheMeanAndSpreadOfPermutations) {
     Folder plain(table, kCandidates);
     plain.start_permuting(classes);
     base::Random random(8);
-    const std::vector<FoldSums> draws =
-        PositionFolder(position_sums(table, 0), kCandidates).permuted(classes, kDraws, 8);
+    const std::vector<FoldSums> draws = folder_of(table).permuted(classes, kDraws, 8);
     std::vector<double> mean(kCandidates.size());
     std::vector<double> square(kCandidates.size());
     std::vector<double> plain_mean(kCandidates.size());

@@ -39,7 +39,8 @@ SampledFolder::SampledFolder(const ScoreTable& table, std::vector<std::size_t> i
     : folder_(make_folder(table, informative, std::move(candidates), seed)) {
   if (informative.empty()) return;
   if (informative.size() == 1) {
-    positions_.emplace(position_sums(table, informative[0]), folder_.candidates());
+    positions_.emplace(position_sums(table, informative[0]), folder_.candidates(),
+                       folder_.carriers());
     return;
   }
   scan_.emplace(table, std::move(informative), folder_.candidates(), folder_.carriers());
