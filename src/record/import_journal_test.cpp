@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,6 +48,43 @@ Observation random_observation(base::Random& random, std::int64_t item, std::int
   if (random.uniform() < 0.8) o.logprob = -random.uniform() * 1e3;
   if (random.uniform() < 0.8) o.margin = random.normal() * 1e-3;
   return o;
+}
+
+// Every way to write a number, among them the middles between two floats and their neighbours,
+// where a double that is wrong in its last bit would be rounded to the wrong float.
+TEST_F(ImportJournal, NumbersAreReadAsTheNearestDoubleRoundedToAFloat) {
+  base::Random random(11);
+  std::vector<std::string> texts = {
+      "0",     "-0.0",     "1e-5", "-1.5E+3",          "123456789012345678901", "4e-46",
+      "1e-30", "16777217", "0.1",  "1234567812345678", "87654321.12345678"};
+  while (texts.size() < 6000) {
+    const auto low = static_cast<float>(random.normal() * std::pow(10, 12 * random.uniform() - 6));
+    const float high = std::nextafter(low, 1e30F);
+    const double middle = (static_cast<double>(low) + static_cast<double>(high)) / 2;
+    texts.push_back(fmt::format("{:.17g}", random.normal()));
+    texts.push_back(fmt::format("{}", low));
+    texts.push_back(fmt::format("{:.17g}", middle));
+    texts.push_back(fmt::format("{:.18f}", std::nextafter(middle, 0.0)));
+    texts.push_back(fmt::format("{:.17e}", std::nextafter(middle, 1e30)));
+    texts.push_back(fmt::format("{:.40g}", middle));
+  }
+  std::string text;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    text += fmt::format(
+        R"({{"item":{},"residue":{},"target_position":{},"query_position":9,"length":9,)"
+        R"("expected":"a","answer":"a","class":"exact","correct":true,"logprob":{},"margin":{}}})"
+        "\n",
+        i / 24, i % 24, i % 24, texts[i], texts[texts.size() - 1 - i]);
+  }
+  const ScoreRows rows = *read(text).rows;
+  ASSERT_EQ(rows.size(), texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const auto wanted = [](const std::string& number) {
+      return static_cast<float>(std::strtod(number.c_str(), nullptr));
+    };
+    ASSERT_EQ(rows.logprob[i], wanted(texts[i])) << texts[i];
+    ASSERT_EQ(rows.margin[i], wanted(texts[texts.size() - 1 - i])) << texts[texts.size() - 1 - i];
+  }
 }
 
 TEST_F(ImportJournal, AgreesWithTheStrictReaderOnRandomObservations) {
