@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "record/flat_json.h"
 #include "record/import_sources.h"
 
 namespace kvphase::record {
@@ -27,24 +28,32 @@ class JsonLines {
     }
   }
 
-  bool next(Json& row) {
-    std::string line;
-    while (std::getline(stream_, line)) {
+  bool next_line() {
+    while (std::getline(stream_, line_)) {
       ++number_;
-      if (number_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
-      while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-      if (line.empty()) continue;
-      row = Json::parse(line, nullptr, false);
-      if (!row.is_object()) {
-        const bool not_finite =
-            line.find("NaN") != std::string::npos || line.find("Infinity") != std::string::npos;
-        throw base::usage_error("analyze", "{}: expected a JSON object, got {}", at(),
-                                not_finite ? "NaN or Infinity, which JSON does not have; write null"
-                                           : "'" + line.substr(0, 40) + "'");
-      }
-      return true;
+      if (number_ == 1 && line_.starts_with("\xEF\xBB\xBF")) line_.erase(0, 3);
+      while (!line_.empty() && (line_.back() == '\r' || line_.back() == ' ')) line_.pop_back();
+      if (!line_.empty()) return true;
     }
     return false;
+  }
+  const std::string& line() const { return line_; }
+  // The line as an object.
+  Json row() const {
+    Json row = Json::parse(line_, nullptr, false);
+    if (!row.is_object()) {
+      const bool not_finite =
+          line_.find("NaN") != std::string::npos || line_.find("Infinity") != std::string::npos;
+      throw base::usage_error("analyze", "{}: expected a JSON object, got {}", at(),
+                              not_finite ? "NaN or Infinity, which JSON does not have; write null"
+                                         : "'" + line_.substr(0, 40) + "'");
+    }
+    return row;
+  }
+  bool next(Json& row) {
+    if (!next_line()) return false;
+    row = this->row();
+    return true;
   }
   std::string at() const { return fmt::format("{}:{}", file_, number_); }
   std::size_t number() const { return number_; }
@@ -53,6 +62,7 @@ class JsonLines {
  private:
   std::string file_;
   std::ifstream stream_;
+  std::string line_;
   std::size_t number_ = 0;
 };
 
@@ -99,6 +109,29 @@ RawRow row_from(const Json& row, const Columns& columns, std::size_t line) {
           .repeat = cell_at(row, columns.repeat)};
 }
 
+// The row of a line of plain values; false when it is for the parser. A column that may be a path
+// into nested objects always is; so is an item that the parser would write otherwise.
+bool read_plain_row(std::string_view line, const Columns& columns, RawRow& row) {
+  const std::pair<const std::string*, Cell*> roles[] = {
+      {&columns.item, &row.item},       {&columns.position, &row.position},
+      {&columns.residue, &row.residue}, {&columns.correct, &row.correct},
+      {&columns.score, &row.score},     {&columns.logprob, &row.logprob},
+      {&columns.margin, &row.margin},   {&columns.repeat, &row.repeat}};
+  for (const auto& [name, cell] : roles) {
+    if (name->find('.') != std::string::npos) return false;
+  }
+  FlatJson flat(line);
+  FlatJson::Step step = flat.next();
+  for (; step == FlatJson::Step::kValue; step = flat.next()) {
+    for (const auto& [name, cell] : roles) {
+      if (*name != flat.key() || name->empty()) continue;
+      *cell = flat.cell();
+      if (cell == &row.item && cell->kind == Cell::Kind::kNumber && !flat.integer()) return false;
+    }
+  }
+  return step == FlatJson::Step::kEnd;
+}
+
 Cell number_cell(double value) {
   return {.kind = Cell::Kind::kNumber, .text = fmt::format("{}", value), .number = value};
 }
@@ -109,9 +142,13 @@ Dataset import_plain(JsonLines& lines, Json row, const ImportOptions& options) {
   std::vector<std::string> notes;
   const Columns columns = choose_columns(names, options, lines.file(), notes);
   RowCollector collector(lines.file(), !columns.item.empty());
-  do {
-    collector.add(row_from(row, columns, lines.number()));
-  } while (lines.next(row));
+  collector.add(row_from(row, columns, lines.number()));
+  while (lines.next_line()) {
+    RawRow plain{.line = lines.number()};
+    collector.add(read_plain_row(lines.line(), columns, plain)
+                      ? plain
+                      : row_from(lines.row(), columns, lines.number()));
+  }
   Dataset data = collector.finish(options);
   data.origin = "item-level JSON lines";
   data.notes.insert(data.notes.begin(), notes.begin(), notes.end());

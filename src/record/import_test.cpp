@@ -55,6 +55,29 @@ constexpr Reply kR = Reply::kRight;
 constexpr Reply kW = Reply::kWrong;
 constexpr Reply kM = Reply::kMissing;
 
+TEST_F(Import, PlainJsonLinesGiveTheSameRowsAsLinesForTheParser) {
+  std::string plain;
+  std::string nested;  // one nested value more in every line: nothing of it is plain
+  for (int i = 0; i < 300; ++i) {
+    const std::string item = i % 7 == 0 ? "1.50" : i % 2 == 0 ? "\"a\"" : "2";
+    const std::string start = "{\"position\": " + std::to_string(i) + ", \"item\": " + item +
+                              ", \"correct\": " +
+                              (i % 5 == 0   ? "null"
+                               : i % 3 == 0 ? "1"
+                                            : "false") +
+                              ", \"logprob\": -0." + std::to_string(i) + "e1";
+    plain += start + "}\n";
+    nested += start + ", \"doc\": {\"n\": []}}\n";
+  }
+  const ScoreRows a = *read("plain.jsonl", plain).rows;
+  const ScoreRows b = *read("nested.jsonl", nested).rows;
+  EXPECT_EQ(a.items, 3);
+  EXPECT_EQ(a.item, b.item);
+  EXPECT_EQ(a.position, b.position);
+  EXPECT_EQ(a.reply, b.reply);
+  EXPECT_EQ(a.logprob, b.logprob);
+}
+
 // --- counts ---
 
 constexpr const char* kTwoModels = R"({"residue_modulus": 2, "task": "needle", "models": [

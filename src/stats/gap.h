@@ -36,7 +36,8 @@ struct GapOptions {
 // different as they like). Scores are permuted inside items. Items whose scores are all equal carry
 // nothing. Slow drift breaks exchangeability: see the second null of period.h. Beyond 250,000 cells
 // a random sample of whole items is permuted, and its deviations are scaled to all items
-// (large_table.h).
+// (large_table.h); the groups' sums of a single item of that size are drawn with the moments of
+// permutations.
 GapNoise gap_noise_items(const ScoreTable& table, const GapOptions& options);
 
 // Null: every prompt is right with the pooled share, independently: counts are redrawn as

@@ -76,7 +76,8 @@ struct PeriodResult {
 // together). Where all items share their positions and these differ beyond the period (p_misfit <=
 // level / 5), their columns in any order must reject too, at `level`. Beyond 250,000 cells a random
 // sample of whole items is permuted or turned, fewer times, and stands for all items, which are
-// observed in full (large_table.h).
+// observed in full (large_table.h); a single item of that size is drawn by position
+// (position_folder.h).
 PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options = {});
 
 // From counts per residue mod R. Candidates are the divisors of R from 2 to R/2: R itself has no
