@@ -10,8 +10,10 @@
 namespace kvphase::stats {
 namespace {
 
-constexpr std::size_t kWalks =
-    16;  // of a sampled null; fixed, so that draws do not depend on cores
+// Walks of a sampled null and the cells that they may copy together. The number of walks follows
+// from the data alone, so that draws do not depend on the cores.
+constexpr std::size_t kMostWalks = 16;
+constexpr std::size_t kCopiedCells = 4'000'000;
 
 // The informative items of a table too large to permute; empty: permute them all.
 std::vector<std::size_t> too_many(const ScoreTable& table) {
@@ -91,11 +93,13 @@ FoldSums SampledFolder::observed() {
 std::vector<FoldSums> SampledFolder::draw(const Null& null, const Draw& next, std::int64_t count,
                                           std::uint64_t seed) {
   std::vector<FoldSums> draws(static_cast<std::size_t>(count));
-  for_each_part(kWalks, [&](std::size_t walk) {
+  // Few but very long items make a large sample: it is not copied for every core then.
+  const std::size_t walks = std::clamp<std::size_t>(kCopiedCells / folder_.cells(), 1, kMostWalks);
+  for_each_part(walks, [&](std::size_t walk) {
     Folder folder = folder_;  // its trends stay those of folder_
     base::Random random(base::derive_seed(seed, "stats.sampled_folder", {walk}));
-    const std::size_t end = draws.size() * (walk + 1) / kWalks;
-    for (std::size_t b = draws.size() * walk / kWalks; b < end; ++b) {
+    const std::size_t end = draws.size() * (walk + 1) / walks;
+    for (std::size_t b = draws.size() * walk / walks; b < end; ++b) {
       draws[b] = scale(next(folder, random), null);
     }
   });
