@@ -1,16 +1,22 @@
 // Writes a small full-attention checkpoint with random weights: the tests of serve and export need
 // a function to compute, not a trained one. Every parameter is moved away from its start, norms
 // included, so that swapped or forgotten ones show.
-// Usage: make_full_checkpoint tied|untied FOLDER
+//   tied, untied  the lookup language, with every option that the export knows
+//   words         a vocabulary of English words and a context of 140,000 tokens
+// Usage: make_full_checkpoint tied|untied|words FOLDER
 #include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "base/random.h"
 #include "model/checkpoint.h"
 #include "model/transformer.h"
 #include "task/lookup_language.h"
+#include "task/records.h"
+#include "task/words.h"
 
 using namespace kvphase;
 
@@ -34,18 +40,49 @@ model::ModelConfig config_of(bool tied, const task::LookupLanguage& language) {
   return config;
 }
 
+// One narrow layer: 128K tokens pass through it in minutes on one core.
+model::ModelConfig long_config(std::int64_t words) {
+  model::ModelConfig config{.vocab_size = words, .context_length = 140'000};
+  config.layers = 1;
+  config.width = 32;
+  config.query_heads = 1;
+  config.kv_heads = 1;
+  config.head_width = 32;
+  config.rope_dims = 32;
+  config.ff_width = 32;
+  config.attention.assign(1, model::AttentionKind::kFull);
+  return config;
+}
+
+// Token 0 stands for every unknown word in the exported tokenizer.
+std::vector<std::string> word_names() {
+  std::vector<std::string> names = {"unknown", task::kConnector};
+  const auto words = task::candidate_words();
+  names.insert(names.end(), words.begin(), words.end());
+  return names;
+}
+
 }  // namespace
 
 int main(int count, char** words) {
   const std::string kind = count == 3 ? words[1] : "";
-  if (kind != "tied" && kind != "untied") {
-    fmt::print(stderr, "usage: make_full_checkpoint tied|untied FOLDER\n");
+  if (kind != "tied" && kind != "untied" && kind != "words") {
+    fmt::print(stderr, "usage: make_full_checkpoint tied|untied|words FOLDER\n");
     return 2;
   }
   const task::LookupLanguage language;
-  model::Checkpoint checkpoint{.config = config_of(kind == "tied", language)};
+  model::Checkpoint checkpoint;
   checkpoint.card.recipe = "random weights";
-  checkpoint.card.language = task::to_json(language);
+  if (kind == "words") {
+    checkpoint.token_names = word_names();
+    checkpoint.config = long_config(std::ssize(checkpoint.token_names));
+  } else {
+    for (std::int64_t token = 0; token < language.vocab_size(); ++token) {
+      checkpoint.token_names.push_back(language.token_name(static_cast<lm::TokenId>(token)));
+    }
+    checkpoint.config = config_of(kind == "tied", language);
+    checkpoint.card.language = task::to_json(language);
+  }
   checkpoint.card.options = base::Json::object();
   model::Transformer network(checkpoint.config, 7);
   for (const model::NamedTensor& weight : model::weights_of(network)) {
@@ -56,9 +93,6 @@ int main(int count, char** words) {
       values[i] += static_cast<float>(0.1 * random.normal());
     }
     checkpoint.weights.push_back({weight.name, tensor});
-  }
-  for (std::int64_t token = 0; token < language.vocab_size(); ++token) {
-    checkpoint.token_names.push_back(language.token_name(static_cast<lm::TokenId>(token)));
   }
   std::filesystem::create_directories(words[2]);
   model::write_checkpoint(words[2], checkpoint);
