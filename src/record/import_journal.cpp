@@ -76,7 +76,9 @@ class Scanner {
       return false;
     }
     line.repeat = 0;
-    if (*at_ == ',' && !(literal(",\"repeat\":") && integer(line.repeat))) return false;
+    std::int64_t cached = 0;
+    if (literal(",\"repeat\":") && !integer(line.repeat)) return false;
+    if (literal(",\"cached\":") && !integer(cached)) return false;
     return *at_ == '}' && at_ + 1 == end_;
   }
 

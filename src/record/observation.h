@@ -5,10 +5,18 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 
 namespace kvphase::record {
+
+// One of the likeliest first tokens of an answer: its text, or "#id" where only the id is known.
+struct AnswerProbability {
+  std::string token;
+  double logprob = 0;  // nats
+  bool operator==(const AnswerProbability&) const = default;
+};
 
 struct Observation {
   std::int64_t item = 0;             // the cluster: one haystack, key, value and its distractors
@@ -21,9 +29,10 @@ struct Observation {
   std::string answer;           // what the model said; empty when missing
   std::string reply_class;      // "exact" | "other_record" | "wrong" | ... ; the cause when missing
   std::optional<bool> correct;  // empty: no usable reply (never counted as wrong, never dropped)
-  std::optional<double> logprob;  // log P(right first token), nats
-  std::optional<double> margin;   // log P(right) - log P(best wrong), nats
-  std::int64_t cached = 0;        // prompt tokens that the server took from its cache
+  std::optional<double> logprob;       // log P(right first token), nats
+  std::optional<double> margin;        // log P(right) - log P(best wrong), nats
+  std::int64_t cached = 0;             // prompt tokens that the server took from its cache
+  std::vector<AnswerProbability> top;  // likeliest first; only where a comparison wants them
 
   bool operator==(const Observation&) const = default;
 };
