@@ -321,8 +321,8 @@ Prompt RecordsTask::prompt(std::int64_t item, std::int64_t residue) const {
       kQuestion + hay->demonstrations + key_text(hay->keys[record]) + " " + kConnector;
   if (options_.pad_at == PadAt::kBeforeNeedle) {
     const std::size_t cut = hay->bytes[at(k)];
-    words.pieces = {kPreamble + hay->text.substr(0, cut), front + hay->text.substr(cut), question};
-    words.shared = 1;
+    words.pieces = {kPreamble, hay->text.substr(0, cut), front + hay->text.substr(cut), question};
+    words.shared = 2;
   } else {
     // The back filler differs between items of one version where the end moves by itself.
     const bool shared_back = options_.pad_at == PadAt::kSplit;
