@@ -49,7 +49,9 @@ struct Tested {
 record::Period convert(const stats::PeriodResult& p) {
   record::Period period{.value = p.period,
                         .p_value = p.p_value,
-                        .p_shift = p.p_second,
+                        .p_second = p.p_second,
+                        .second_null = p.second_null,
+                        .p_misfit = p.p_misfit,
                         .level = p.level,
                         .method = p.method,
                         .reason = p.reason};
@@ -58,6 +60,9 @@ record::Period convert(const stats::PeriodResult& p) {
                                  .statistic = c.statistic,
                                  .p_raw = c.p_raw,
                                  .p_adjusted = c.p_adjusted});
+  }
+  for (const stats::NestedTest& t : p.nested) {
+    period.nested.push_back({.from = t.from, .to = t.to, .p = t.p});
   }
   return period;
 }
@@ -116,20 +121,26 @@ Tested RowsAnalysis::test(const ScoreTable& table, const ScoreTable& exchangeabl
   record::Period period = convert(found);
   if (&table != &exchangeable) {
     period.method = "unpaired, all prompts exchangeable: " + period.method;
+    if (period.value && !period.p_second) {
+      period.reason = "prompts without items: no second null, so slow drift is not excluded";
+      if (period.p_misfit && *period.p_misfit <= kMisfitLevel * period.level) {
+        period.reason += "; positions also differ beyond this period";
+      }
+    }
   }
   // Nothing varies: no data could speak less for a period (Cochran's Q without a discordant item).
   if (!period.p_value && found.items == 0 && table.cells() > 0) period.p_value = 1;
   return {.period = std::move(period), .permutations = found.permutations};
 }
 
-// Wilson's interval where every item appears once per group; else the bootstrap over items. A group
-// whose bootstrap has no width (all right or all wrong) gets Wilson's with one observation per
-// item.
+// Wilson's interval where every item appears once per group; else the bootstrap over items, which
+// bounds a group that is all right or all wrong exactly. A single item has no bootstrap: Wilson's
+// with one observation, where its answers are alike.
 void RowsAnalysis::add_intervals(const stats::GroupBootstrap& boot, std::int64_t modulus,
                                  std::vector<Group>& groups) const {
   const bool share = column_ == Column::kReply;
   const bool clustered = repeats_in_groups(table_, modulus);
-  const std::vector<std::int64_t> items = items_per_group(table_, modulus);
+  const std::vector<std::int64_t> items = stats::items_per_group(table_, modulus);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     Group& group = groups[g];
     const stats::Estimate& mean = boot.groups[g].mean;
@@ -139,8 +150,7 @@ void RowsAnalysis::add_intervals(const stats::GroupBootstrap& boot, std::int64_t
     stats::Estimate interval = mean;
     if (share && !clustered) {
       interval = stats::wilson(group.correct, group.n, options_.coverage);
-    } else if (share && (!mean.low || *mean.low == *mean.high) &&
-               (group.correct == 0 || group.correct == group.n)) {
+    } else if (share && !mean.low && (group.correct == 0 || group.correct == group.n)) {
       interval = stats::wilson(group.correct == 0 ? 0 : items[g], items[g], options_.coverage);
     }
     group.low = interval.low;
@@ -178,7 +188,8 @@ Curve RowsAnalysis::curve(std::int64_t modulus) const {
       stats::bootstrap_items(table_, {.modulus = modulus,
                                       .replicates = options_.replicates,
                                       .level = options_.coverage,
-                                      .seed = options_.seed});
+                                      .seed = options_.seed,
+                                      .right_wrong = column_ == Column::kReply});
   add_intervals(boot, modulus, curve.groups);
   curve.mean = convert(boot.mean);
   curve.worst = {convert(boot.worst), boot.worst_group};
@@ -243,12 +254,26 @@ struct Stride {
   std::string source;
 };
 
-std::optional<Stride> choose_stride(const Dataset& data, const AnalysisOptions& options,
-                                    const record::Period& period) {
-  if (options.stride) return Stride{*options.stride, "given"};
-  if (data.stride) return Stride{*data.stride, "model"};
-  if (period.value) return Stride{*period.value, "detected"};
-  return std::nullopt;
+// What to fold by. A period that the data show and the known stride does not contain comes first:
+// the sentence, its phases and its figures must be of one stride.
+struct Strides {
+  std::optional<Stride> main;
+  std::optional<Stride> known;  // given or the model's
+  bool disagree = false;        // then main is the period found
+};
+
+Strides choose_strides(const Dataset& data, const AnalysisOptions& options,
+                       const record::Period& period) {
+  Strides s;
+  if (options.stride) {
+    s.known = Stride{*options.stride, "given"};
+  } else if (data.stride) {
+    s.known = Stride{*data.stride, "model"};
+  }
+  s.main = s.known;
+  s.disagree = s.known && period.value && s.known->value % *period.value != 0;
+  if (period.value && (!s.known || s.disagree)) s.main = Stride{*period.value, "detected"};
+  return s;
 }
 
 void mark_boundary(std::vector<Group>& groups, std::int64_t stride) {
@@ -275,7 +300,7 @@ void take_curve(Result& result, Curve curve) {
 // --- notes: what the numbers do not say ---
 
 void note_stride(Result& r, const std::optional<Stride>& stride) {
-  if (!stride || stride->source == "detected") return;
+  if (!stride) return;
   const std::int64_t s = stride->value;
   for (const record::PeriodCandidate& c : r.period.candidates) {
     if (c.period == s) {
@@ -383,18 +408,54 @@ void note_resolution(Result& r, std::int64_t permutations, std::int64_t wanted) 
   }
 }
 
+// Replies that are all alike could show a period only at four positions or more: two cycles of 2.
+constexpr std::int64_t kFewestPositions = 4;
+
+Coverage coverage_of(const ScoreRows& rows, const Result& r) {
+  Coverage coverage;
+  for (const Group& g : r.residues) coverage.seen.push_back(g.n > 0);
+  if (rows.position.empty()) return coverage;
+  const auto [low, high] = std::ranges::minmax(rows.position);
+  if (high - low + 1 >= r.design.modulus) return coverage;
+  coverage.residues = false;
+  coverage.first = low;
+  coverage.seen.clear();
+  for (std::int64_t p = low; p <= high; ++p) {
+    coverage.seen.push_back(r.residues[static_cast<std::size_t>(p % r.design.modulus)].n > 0);
+  }
+  return coverage;
+}
+
+bool at_least_positions(const ScoreRows& rows, std::int64_t wanted) {
+  std::vector<std::int32_t> seen;
+  for (const std::int32_t p : rows.position) {
+    if (std::ranges::find(seen, p) != seen.end()) continue;
+    seen.push_back(p);
+    if (std::ssize(seen) >= wanted) return true;
+  }
+  return false;
+}
+
 // The dip that a verdict of "no period" talks about: one phase in four, the commonest stride.
 constexpr std::int64_t kFindableStride = 4;
 
-std::optional<double> findable(const Result& r, const std::optional<double>& variance) {
-  if (!variance || r.period.candidates.empty()) return std::nullopt;
+std::optional<double> findable(const Result& r, const std::optional<double>& variance,
+                               bool all_equal) {
   const bool share = r.score == "accuracy";
-  const auto dip = findable_dip({.observations = r.design.scored,
-                                 .variance = *variance,
-                                 .share = share ? r.mean.value : std::nullopt,
-                                 .stride = kFindableStride,
-                                 .candidates = std::ssize(r.period.candidates),
-                                 .level = r.period.level});
+  FindableInput input{.observations = r.design.scored,
+                      .variance = variance.value_or(0),
+                      .share = share ? r.mean.value : std::nullopt,
+                      .stride = kFindableStride,
+                      .candidates = std::max<std::int64_t>(1, std::ssize(r.period.candidates)),
+                      .level = r.period.level};
+  if (all_equal) {
+    const std::int64_t n =
+        r.design.items > 0 ? std::min(r.design.items, r.design.scored) : r.design.scored;
+    input.candidates = std::max<std::int64_t>(1, r.design.modulus / 2 - 1);
+    return findable_dip_of_equal(n, input).value_or(1);
+  }
+  if (!variance || r.period.candidates.empty()) return std::nullopt;
+  const auto dip = findable_dip(input);
   // Not even a phase that is always wrong would be found.
   return !dip && share ? std::optional(1.0) : dip;
 }
@@ -420,10 +481,24 @@ std::string make_title(const Dataset& data) {
   return title;
 }
 
+constexpr float kLargestScore = 1e30F;  // their squares are added up
+
 void check(const Dataset& data, const AnalysisOptions& options) {
   if (data.modulus < 2 || data.counts.has_value() == data.rows.has_value()) {
     throw base::usage_error(
         "analyze", "expected counts or rows over a modulus of 2 or more, got {}", data.modulus);
+  }
+  if (data.rows) {
+    // Importers name the line; data from elsewhere stop here.
+    for (const auto* column : {&data.rows->score, &data.rows->logprob, &data.rows->margin}) {
+      const auto big = std::ranges::find_if(
+          *column, [](float x) { return std::abs(x) > kLargestScore; });  // NaN: no score
+      if (big != column->end()) {
+        throw base::usage_error("analyze",
+                                "expected scores of at most {:g} in size, got {} in row {}",
+                                kLargestScore, *big, big - column->begin() + 1);
+      }
+    }
   }
   if (options.stride && *options.stride < 2) {
     throw base::usage_error("analyze", "expected a stride of 2 or more, got {}", *options.stride);
@@ -452,8 +527,10 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   const std::optional<std::int64_t> window = options.window ? options.window : data.window;
   bool all_equal = false;
   std::int64_t permutations = 0;  // of the period test
+  bool enough_positions = true;
+  Coverage coverage;
   std::optional<double> variance;
-  std::optional<Stride> stride;
+  Strides strides;
   if (data.rows) {
     const RowsAnalysis rows(data, options);
     r.data_kind = "item-level";
@@ -471,8 +548,13 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
     Tested tested = rows.period();
     r.period = std::move(tested.period);
     permutations = tested.permutations;
-    stride = choose_stride(data, options, r.period);
-    if (stride && r.design.scored > 0) r.folded = fold(*stride, rows.curve(stride->value));
+    enough_positions = at_least_positions(*data.rows, kFewestPositions);
+    coverage = coverage_of(*data.rows, r);
+    strides = choose_strides(data, options, r.period);
+    if (strides.main && r.design.scored > 0) {
+      r.folded = fold(*strides.main, rows.curve(strides.main->value));
+    }
+    if (strides.disagree) r.other_stride = fold(*strides.known, rows.curve(strides.known->value));
     r.scores = scores.get();
     note_rows(r, data, rows.paired());
   } else {
@@ -494,34 +576,52 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
     r.period = convert(found);
     permutations = found.permutations;
     if (!r.period.p_value && all_equal && r.design.scored > 0) r.period.p_value = 1;
-    stride = choose_stride(data, options, r.period);
-    if (stride && data.modulus % stride->value == 0) {
-      r.folded = fold(*stride, counts_curve(stats::fold_counts(counts, stride->value), options));
-    } else if (stride) {
+    enough_positions = std::ranges::count_if(counts.n, [](auto n) { return n > 0; }) >=
+                       static_cast<std::ptrdiff_t>(kFewestPositions);
+    for (const auto n : counts.n) coverage.seen.push_back(n > 0);
+    strides = choose_strides(data, options, r.period);
+    const auto folded = [&](const Stride& stride) {
+      return data.modulus % stride.value != 0
+                 ? std::nullopt
+                 : std::optional(fold(
+                       stride, counts_curve(stats::fold_counts(counts, stride.value), options)));
+    };
+    if (strides.main) r.folded = folded(*strides.main);
+    if (strides.disagree) r.other_stride = folded(*strides.known);
+    if (strides.known && data.modulus % strides.known->value != 0) {
       r.notes.push_back(fmt::format("Counts modulo {} cannot be folded to the stride {}.",
-                                    data.modulus, stride->value));
+                                    data.modulus, strides.known->value));
     }
     note_counts(r);
   }
-  if (r.folded && window && *window == r.folded->stride) {
-    mark_boundary(r.folded->phases, r.folded->stride);
-    if (data.modulus % r.folded->stride == 0) mark_boundary(r.residues, r.folded->stride);
+  for (std::optional<record::Folded>* folded : {&r.folded, &r.other_stride}) {
+    if (!*folded || !window || *window != (*folded)->stride) continue;
+    mark_boundary((*folded)->phases, (*folded)->stride);
+    if (data.modulus % (*folded)->stride == 0) mark_boundary(r.residues, (*folded)->stride);
   }
-  note_stride(r, stride);
+  note_stride(r, strides.known);
   note_groups(r);
   note_missing(r, options.seed);
   note_resolution(r, permutations, options.permutations);
-  const std::optional<double> dip = findable(r, variance);
-  r.verdict = decide(r, {.min_accuracy = options.min_accuracy,
-                         .findable = dip,
-                         .findable_stride = kFindableStride,
-                         .all_equal = all_equal});
-  decide_requirements(r, data, options,
-                      {.dip = dip,
-                       .variance = variance,
-                       .all_equal = all_equal,
-                       .alpha = options.level,
-                       .seed = options.seed});
+  const std::optional<double> dip = findable(r, variance, all_equal);
+  const bool in_shares = r.score == "accuracy" || all_equal;
+  r.verdict = decide(
+      r, {.min_accuracy = options.min_accuracy,
+          .findable = dip,
+          .wanted = in_shares ? kFindableShare : kFindableSd * std::sqrt(variance.value_or(0)),
+          .known_stride = strides.known ? std::optional(strides.known->value) : std::nullopt,
+          .known_source = strides.known ? strides.known->source : "",
+          .all_equal = all_equal,
+          .coverage = coverage,
+          .enough_positions = enough_positions});
+  decide_requirements(
+      r, data, options,
+      {.dip = dip,
+       .known_stride = strides.known ? std::optional(strides.known->value) : std::nullopt,
+       .variance = variance,
+       .all_equal = all_equal,
+       .alpha = options.level,
+       .seed = options.seed});
   return r;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 
+#include "audit/verdict.h"
 #include "base/error.h"
 #include "base/random.h"
 
@@ -142,20 +143,184 @@ TEST(Analysis, SurvivesARoundTripThroughJson) {
   EXPECT_EQ(record::to_json(record::result_from_json(json, "test")), json);
 }
 
-TEST(Analysis, FoldsByTheGivenStrideThenTheModelsThenTheFoundOne) {
+TEST(Analysis, FoldsByTheKnownStrideWhenItContainsThePeriod) {
   Dataset data = data_from(simulate({.chance = weak_fourth}));
   data.stride = 6;
   AnalysisOptions options = quick();
-  Result r = analyse(data, options);
-  EXPECT_EQ(r.folded->stride, 6);
-  EXPECT_EQ(r.folded->source, "model");
-  EXPECT_THAT(r.notes, Contains(HasSubstr("not explained by the stride 6")));
   options.stride = 8;
-  r = analyse(data, options);
+  const Result r = analyse(data, options);
+  EXPECT_EQ(r.period.value, 4);
   EXPECT_EQ(r.folded->stride, 8);
-  EXPECT_EQ(r.folded->source, "given");
+  EXPECT_EQ(r.folded->source, "given") << "before the model's";
+  EXPECT_FALSE(r.other_stride);
   EXPECT_THAT(r.notes, Contains(HasSubstr("divides the stride 8")));
   EXPECT_THAT(r.notes, Contains(HasSubstr("without the price of searching")));
+  EXPECT_THAT(r.verdict.sentence, HasSubstr("Period 4 (p ")) << r.verdict.sentence;
+  EXPECT_THAT(r.verdict.sentence, HasSubstr("within the given stride 8: worst phase"));
+  EXPECT_THAT(r.verdict.sentence, HasSubstr(" of 8 at ")) << "whose phases they are";
+}
+
+TEST(Analysis, SaysOneStrideWhenThePeriodContradictsTheKnownOne) {
+  Dataset data = data_from(simulate({.chance = weak_fourth}));
+  data.stride = 6;
+  const Result r = analyse(data, quick());
+  EXPECT_EQ(r.period.value, 4);
+  EXPECT_EQ(r.folded->stride, 4) << "sentence, folding and figures are of the period found";
+  EXPECT_EQ(r.folded->source, "detected");
+  ASSERT_TRUE(r.other_stride);
+  EXPECT_EQ(r.other_stride->stride, 6);
+  EXPECT_EQ(r.other_stride->source, "model");
+  EXPECT_THAT(r.notes, Contains(HasSubstr("not explained by the stride 6")));
+  EXPECT_THAT(r.verdict.sentence, HasSubstr("): worst phase 3 at ")) << r.verdict.sentence;
+  EXPECT_THAT(r.verdict.sentence, HasSubstr("That is not the model's stride 6"));
+  EXPECT_THAT(r.verdict.next_step, HasSubstr("repeat with 4 and not with 6"));
+  // Counts that cannot even be folded to the stride.
+  Dataset counts;
+  counts.modulus = 8;
+  counts.stride = 6;
+  counts.counts =
+      record::CountsTable{.modulus = 8, .n = std::vector<std::int64_t>(8, 200), .correct = {}};
+  for (std::int64_t k = 0; k < 8; ++k) counts.counts->correct.push_back(k % 4 == 3 ? 80 : 170);
+  const Result c = analyse(counts, quick());
+  EXPECT_EQ(c.folded->stride, 4);
+  EXPECT_THAT(c.verdict.sentence, HasSubstr("That is not the model's stride 6."));
+}
+
+TEST(Analysis, DoesNotNameAPeriodThatTheResiduesDoNotFit) {
+  Dataset counts;
+  counts.modulus = 8;
+  counts.counts = record::CountsTable{.modulus = 8,
+                                      .n = std::vector<std::int64_t>(8, 256),
+                                      .correct = {205, 205, 205, 100, 205, 205, 205, 205}};
+  const Result r = analyse(counts, quick());
+  EXPECT_EQ(r.verdict.kind, VerdictKind::kInconclusive);
+  EXPECT_THAT(r.verdict.sentence, HasSubstr("no period explains how: worst residue 3 at 39.1%"));
+  EXPECT_LT(*r.period.p_misfit, 0.01);
+  EXPECT_FALSE(r.period.nested.empty());
+  const base::Json json = record::to_json(r).at("period");
+  EXPECT_EQ(json.at("nested").size(), r.period.nested.size());
+  EXPECT_FALSE(json.at("p_second").is_null() || json.at("p_misfit").is_null());
+  // The same misfit beside a period that explains nearly everything is said, not hidden.
+  counts.counts->n.assign(8, 10000);
+  counts.counts->correct = {8000, 8100, 8000, 4000, 8000, 8100, 8250, 4000};
+  const Result kept = analyse(counts, quick());
+  EXPECT_EQ(kept.period.value, 4);
+  EXPECT_THAT(kept.verdict.sentence, HasSubstr("Positions also differ beyond this period"));
+}
+
+TEST(Analysis, SaysWhatADifferenceWithoutAPeriodMeans) {
+  // Permutations reject, series turned as a whole do not.
+  Result r;
+  r.design.scored = 1000;
+  r.mean.value = 0.978;
+  r.period.p_value = 0.00005;
+  r.period.p_second = 0.4;
+  r.worst = {.estimate = {.value = 0.969}, .group = 5};
+  r.best = {.estimate = {.value = 0.986}, .group = 2};
+  r.gap.estimate.value = 0.017;
+  r.gap.noise = 0.012;
+  const record::Verdict v = decide(r, {});
+  EXPECT_EQ(v.kind, VerdictKind::kInconclusive);
+  EXPECT_THAT(v.sentence,
+              HasSubstr("accuracy differs between positions (p < 0.0001), but slow drift"));
+  EXPECT_THAT(v.sentence, HasSubstr("worst residue 5 at 96.9%"));
+  EXPECT_THAT(v.next_step, HasSubstr("it is small (1.7 points)"));
+  EXPECT_THAT(v.next_step, HasSubstr("in random order"));
+}
+
+TEST(Analysis, GivesASmallCertainGapAnotherNextStepThanALargeOne) {
+  Dataset counts;
+  counts.modulus = 8;
+  counts.counts =
+      record::CountsTable{.modulus = 8, .n = std::vector<std::int64_t>(8, 100000), .correct = {}};
+  for (std::int64_t k = 0; k < 8; ++k) {
+    counts.counts->correct.push_back(k % 4 == 3 ? 98000 : 99000);
+  }
+  const Result small = analyse(counts, quick());
+  EXPECT_EQ(small.period.value, 4);
+  EXPECT_THAT(small.verdict.next_step, HasSubstr("real but small"));
+  EXPECT_THAT(small.verdict.next_step, HasSubstr("98.0%"));
+  for (std::int64_t k = 3; k < 8; k += 4)
+    counts.counts->correct[static_cast<std::size_t>(k)] = 59000;
+  EXPECT_THAT(analyse(counts, quick()).verdict.next_step, HasSubstr("by its worst phase"));
+}
+
+TEST(Analysis, NoPeriodNeedsDataThatCouldHaveShownOne) {
+  const auto right = [](std::int64_t) { return 1.0; };
+  for (const std::int64_t items : {1, 2, 5}) {
+    const Result r = analyse(data_from(simulate({.items = items, .chance = right})), quick());
+    EXPECT_EQ(r.verdict.kind, VerdictKind::kInconclusive)
+        << items << " items: " << r.verdict.sentence;
+    EXPECT_THAT(r.verdict.sentence, HasSubstr("replies are right, but with so few"));
+  }
+  Dataset counts;
+  for (const std::int64_t modulus : {3, 8}) {
+    for (const std::int64_t n : {1, 2, 1000}) {
+      counts.modulus = modulus;
+      counts.counts = record::CountsTable{
+          .modulus = modulus,
+          .n = std::vector<std::int64_t>(static_cast<std::size_t>(modulus), n),
+          .correct = std::vector<std::int64_t>(static_cast<std::size_t>(modulus), n)};
+      const Result r = analyse(counts, quick());
+      EXPECT_EQ(r.verdict.kind == VerdictKind::kNoPeriod, modulus == 8 && n == 1000)
+          << n << " prompts mod " << modulus << ": " << r.verdict.sentence;
+    }
+  }
+  const Result few = analyse(data_from(simulate({.items = 12, .seed = 3})), quick());
+  EXPECT_NE(few.verdict.kind, VerdictKind::kNoPeriod)
+      << "12 items cannot find 20 points: " << few.verdict.sentence;
+}
+
+TEST(Analysis, APhaseWithoutPromptsIsPartOfTheVerdict) {
+  std::vector<Observation> all = simulate({.items = 60, .chance = weak_fourth});
+  std::erase_if(all, [](const Observation& o) { return o.residue % 4 == 1; });
+  const Result r = analyse(data_from(all), quick());
+  EXPECT_THAT(r.verdict.sentence, HasSubstr("no scored prompt")) << r.verdict.sentence;
+  std::vector<Observation> flat = simulate({.items = 60, .seed = 3});
+  std::erase_if(flat, [](const Observation& o) { return o.residue % 4 == 1; });
+  const Result none = analyse(data_from(flat), quick());
+  EXPECT_EQ(none.verdict.kind, VerdictKind::kInconclusive) << none.verdict.sentence;
+  EXPECT_THAT(none.verdict.sentence, HasSubstr("phase 1 of 4 has no scored prompt"));
+  std::vector<Observation> one = simulate({.items = 60, .seed = 3});
+  std::erase_if(one, [](const Observation& o) { return o.residue == 5; });
+  EXPECT_THAT(analyse(data_from(one), quick()).verdict.sentence,
+              HasSubstr("Residue 5 has no scored prompt"));
+}
+
+TEST(Analysis, AHoleInFewPositionsIsSeenWhateverTheModulus) {
+  // Positions 0..7 and the default R of 24: residues 8..23 are no hole, position phase 2 of 4 is.
+  const auto at_eight = [](bool hole) {
+    base::Random random(8);
+    std::vector<Observation> all;
+    for (std::int64_t item = 0; item < 200; ++item) {
+      for (std::int64_t p = 0; p < 8; ++p) {
+        if (hole && p % 4 == 2) continue;
+        Observation o{.item = item, .residue = p};
+        o.target_position = p;
+        o.correct = random.uniform() < 0.8;
+        all.push_back(o);
+      }
+    }
+    return analyse(data_from(all), quick()).verdict;
+  };
+  const record::Verdict full = at_eight(false);
+  EXPECT_EQ(full.kind, VerdictKind::kNoPeriod) << full.sentence;
+  EXPECT_THAT(full.sentence, testing::Not(HasSubstr("no scored prompt")));
+  const record::Verdict hole = at_eight(true);
+  EXPECT_EQ(hole.kind, VerdictKind::kInconclusive) << hole.sentence;
+  EXPECT_THAT(hole.sentence, HasSubstr("phase 2 of 4 has no scored prompt"));
+  EXPECT_THAT(hole.sentence, HasSubstr("Positions 2 and 6 have no scored prompt"));
+}
+
+TEST(Analysis, RefusesScoresTooLargeToAddUp) {
+  std::vector<Observation> all = simulate({.items = 3});
+  all[7].margin = 1e35;
+  try {
+    analyse(data_from(all), quick());
+    ADD_FAILURE() << "expected a refusal";
+  } catch (const base::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("at most 1e+30")) << error.what();
+  }
 }
 
 TEST(Analysis, FoldsByPositionEvenWhenTheStrideDoesNotDivideTheModulus) {
@@ -168,12 +333,12 @@ TEST(Analysis, FoldsByPositionEvenWhenTheStrideDoesNotDivideTheModulus) {
 
 TEST(Analysis, TellsAllRightFromAllWrong) {
   const Result right = analyse(
-      data_from(simulate({.items = 5, .chance = [](std::int64_t) { return 1.0; }})), quick());
+      data_from(simulate({.items = 30, .chance = [](std::int64_t) { return 1.0; }})), quick());
   EXPECT_EQ(right.verdict.kind, VerdictKind::kNoPeriod);
   EXPECT_EQ(right.period.p_value, 1.0);
   EXPECT_EQ(right.gap.estimate.value, 0.0);
-  EXPECT_THAT(right.verdict.sentence, HasSubstr("all 120 replies are right"));
-  EXPECT_LT(right.residues[0].low.value(), 1.0) << "five right answers do not prove perfection";
+  EXPECT_THAT(right.verdict.sentence, HasSubstr("all 720 replies are right"));
+  EXPECT_LT(right.residues[0].low.value(), 1.0) << "thirty right answers do not prove perfection";
   const Result wrong = analyse(
       data_from(simulate({.items = 5, .chance = [](std::int64_t) { return 0.0; }})), quick());
   EXPECT_EQ(wrong.verdict.kind, VerdictKind::kNotLearned);
@@ -265,7 +430,7 @@ TEST(Analysis, JudgesAContinuousScoreWhenThereIsNoRightOrWrong) {
 }
 
 TEST(Analysis, SaysWhenOnlyTheMarginFollowsAPeriod) {
-  std::vector<Observation> all = simulate({.items = 10, .chance = weak_fourth});
+  std::vector<Observation> all = simulate({.items = 30, .chance = weak_fourth});
   for (Observation& o : all) o.correct = true;
   const Result r = analyse(data_from(all), quick());
   EXPECT_EQ(r.verdict.kind, VerdictKind::kNoPeriod);

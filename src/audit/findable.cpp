@@ -5,6 +5,8 @@
 #include <boost/math/distributions/non_central_chi_squared.hpp>
 #include <cmath>
 
+#include "stats/interval.h"
+
 namespace kvphase::audit {
 namespace {
 
@@ -51,6 +53,13 @@ std::optional<double> findable_dip(const FindableInput& input) {
     (size_for(middle, input) > wanted ? low : high) = middle;
   }
   return high;
+}
+
+std::optional<double> findable_dip_of_equal(std::int64_t independent, FindableInput input) {
+  input.share = stats::clopper_pearson_lower(independent, independent, input.level).low;
+  if (!input.share) return std::nullopt;
+  input.variance = *input.share * (1 - *input.share);
+  return findable_dip(input);
 }
 
 std::int64_t observations_for_dip(double dip, const FindableInput& input) {

@@ -37,4 +37,15 @@ std::int64_t observations_for_dip(double dip, const FindableInput& input);
 // without a degree of freedom.
 std::optional<double> noise_variance(const stats::ScoreTable& table, bool paired);
 
+// A dip worth caring about: what a verdict of "no period" must have been able to find, and what
+// --require no-period asks for. In shares; of a continuous score in standard deviations around the
+// item's mean.
+inline constexpr double kFindableShare = 0.2;
+inline constexpr double kFindableSd = 0.5;
+
+// The same for replies that are all alike, which have no variance: that of the lowest share still
+// compatible with them, the exact one-sided bound at `level` of `independent` observations (items,
+// or prompts where items are unknown). input.variance and input.share are not read.
+std::optional<double> findable_dip_of_equal(std::int64_t independent, FindableInput input);
+
 }  // namespace kvphase::audit

@@ -41,6 +41,21 @@ void check(const PlanRequest& r, std::int64_t offsets, std::int64_t period) {
     throw base::usage_error("plan", "expected a requirement between 0 and 1, got {}",
                             *r.requirement);
   }
+  if (r.true_share && !(*r.true_share > 0 && *r.true_share <= 1)) {
+    throw base::usage_error("plan", "expected a true worst share above 0 and at most 1, got {}",
+                            *r.true_share);
+  }
+  if (r.true_share && !r.requirement) {
+    throw base::usage_error("plan", "expected --require-worst beside --true-worst {}, got none",
+                            *r.true_share);
+  }
+  if (r.true_share && *r.true_share <= *r.requirement) {
+    throw base::usage_error(
+        "plan",
+        "expected a true worst share above the requirement {}, got {}; phases that are really at "
+        "{} can never be shown to reach {}, however many items are run",
+        *r.requirement, *r.true_share, *r.true_share, *r.requirement);
+  }
   if (r.item_sd < 0 || r.runs < 1) {
     throw base::usage_error("plan", "expected item_sd >= 0 and runs >= 1, got {} and {}", r.item_sd,
                             r.runs);

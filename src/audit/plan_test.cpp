@@ -38,9 +38,9 @@ TEST(Plan, SizesAGateOnTheWorstPhase) {
   const Plan plan = make_plan({.requirement = 0.95, .true_share = 0.99, .runs = 10});
   EXPECT_EQ(plan.gate_items_all_right, 59) << "0.05^(1/59) is the first above 0.95";
   EXPECT_GT(plan.gate_items.value(), 59);
-  EXPECT_EQ(make_plan({.requirement = 0.95, .true_share = 0.9, .runs = 10}).gate_items,
+  EXPECT_EQ(make_plan({.requirement = 0.95, .true_share = 0.95001, .runs = 10}).gate_items,
             std::nullopt)
-      << "what is not true cannot be shown";
+      << "too near the requirement for any number of items";
 }
 
 TEST(Plan, RefusesSizesThatCannotBe) {
@@ -49,6 +49,20 @@ TEST(Plan, RefusesSizesThatCannotBe) {
   EXPECT_THROW(make_plan({.stride = 16, .offsets = 24}), base::Error);
   EXPECT_THROW(make_plan({.power = 0.01}), base::Error);
   EXPECT_THROW(make_plan({.requirement = 1.0}), base::Error);
+}
+
+TEST(Plan, ATruthBelowTheRequirementCanNeverBeShown) {
+  for (const double truth : {0.9, 0.95}) {
+    try {
+      make_plan({.requirement = 0.95, .true_share = truth, .runs = 5});
+      ADD_FAILURE() << "expected a refusal of a true share of " << truth;
+    } catch (const base::Error& error) {
+      EXPECT_NE(std::string(error.what()).find("can never be shown"), std::string::npos)
+          << error.what();
+    }
+  }
+  EXPECT_THROW(make_plan({.requirement = 0.95, .true_share = 1.5, .runs = 5}), base::Error);
+  EXPECT_THROW(make_plan({.true_share = 0.9, .runs = 5}), base::Error) << "no requirement";
 }
 
 }  // namespace

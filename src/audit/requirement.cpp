@@ -68,12 +68,14 @@ Decision decide_worst(double wanted, const Result& r, const RequirementInput& in
     case stats::GateVerdict::kInconclusive:
       break;
   }
-  const bool empty = std::ranges::any_of(gate.phases, [](const auto& p) { return p.n == 0; });
-  return unknown(empty ? fmt::format("Not decided: {} ({}).", gate.reason, basis)
-                       : fmt::format("Not decided: {}, which leaves {} to {} open ({}); more items "
-                                     "would decide.",
-                                     seen, percent(g.low.value_or(0)), percent(g.high.value_or(1)),
-                                     basis));
+  const auto empty = std::ranges::find_if(gate.phases, [](const auto& p) { return p.n == 0; });
+  return unknown(empty != gate.phases.end()
+                     ? fmt::format("Not decided: {} {} has no scored prompt ({}).", input.group,
+                                   empty->phase, basis)
+                     : fmt::format("Not decided: {}, which leaves {} to {} open ({}); more items "
+                                   "would decide.",
+                                   seen, percent(g.low.value_or(0)), percent(g.high.value_or(1)),
+                                   basis));
 }
 
 // By how much the missing replies could raise and lower the gap. Empty: nobody can say.
@@ -106,20 +108,6 @@ std::int64_t resampled(const Result& r, const std::vector<record::Group>& groups
   return least;
 }
 
-// A bootstrap of replies that are all alike has no width, however few they are. The gap is then at
-// most what the lowest exact bound of the groups leaves, all groups at once.
-double upper_end(const record::Estimate& gap, const RequirementInput& input) {
-  if (*gap.low < *gap.high || !input.gate) return *gap.high;
-  const stats::ResidueCounts& c = input.gate->counts;
-  double lowest = 1;
-  for (std::size_t g = 0; g < c.n.size(); ++g) {
-    const double alpha = input.alpha / static_cast<double>(c.n.size());
-    lowest =
-        std::min(lowest, stats::clopper_pearson_lower(c.correct[g], c.n[g], alpha).low.value_or(0));
-  }
-  return std::max(*gap.high, 1 - lowest);
-}
-
 Decision decide_gap(double wanted, const Result& r, const RequirementInput& input) {
   const record::Gap& gap = r.folded ? r.folded->gap : r.gap;
   const std::vector<record::Group>& groups = r.folded ? r.folded->phases : r.residues;
@@ -139,7 +127,7 @@ Decision decide_gap(double wanted, const Result& r, const RequirementInput& inpu
   const std::optional<Slack> slack = missing_slack(r, groups, *e.value);
   if (!slack) return unknown("Missing replies could make the gap anything.");
   const double low = *e.low - slack->down;
-  const double high = upper_end(e, input) + slack->up;
+  const double high = *e.high + slack->up;
   const std::string seen = fmt::format(
       "the gap over {} is {}, {:g}% interval {:.1f} to {}{}", kind, size_of(r, *e.value),
       100 * r.confidence, 100 * std::max(0.0, low), size_of(r, std::min(1.0, high)),
@@ -162,21 +150,6 @@ Decision decide_gap(double wanted, const Result& r, const RequirementInput& inpu
   if (high <= wanted) return pass(fmt::format("At most {}: {}.", size_of(r, wanted), seen));
   return unknown(fmt::format("Not decided: {}{}; more items would decide.", seen,
                              low > wanted ? ", but noise alone could give as much" : ""));
-}
-
-// The dip that would have been found. Replies that are all right have no variance: theirs is that
-// of the lowest mean still compatible with them (one-sided bound at alpha, one observation per
-// prompt, or per item where items are known).
-std::optional<double> dip_of(const Result& r, const RequirementInput& input) {
-  if (!input.all_equal || !is_share(r) || r.design.modulus < 4) return input.dip;
-  const std::int64_t n =
-      r.design.items > 0 ? std::min(r.design.items, r.design.scored) : r.design.scored;
-  const std::optional<double> mean = stats::clopper_pearson_lower(n, n, input.alpha).low;
-  if (!mean) return std::nullopt;
-  return findable_dip({.observations = r.design.scored,
-                       .variance = *mean * (1 - *mean),
-                       .share = mean,
-                       .level = r.period.level});
 }
 
 bool missing_by_residue(const Result& r, const RequirementInput& input) {
@@ -212,7 +185,7 @@ Decision decide_no_period(const Result& r, const RequirementInput& input) {
         "No period was found ({}), but replies are missing at some residues more than at others.",
         p_text()));
   }
-  const std::optional<double> dip = dip_of(r, input);
+  const std::optional<double>& dip = input.dip;
   const double largest =
       is_share(r) ? kFindableShare : kFindableSd * std::sqrt(input.variance.value_or(0));
   const std::string found =
@@ -235,9 +208,9 @@ Decision decide_no_period(const Result& r, const RequirementInput& input) {
 std::optional<std::string> contradiction(const Requirement& requirement, const Result& r,
                                          const RequirementInput& input) {
   if (!is_share(r) || !r.folded) return std::nullopt;
-  if (r.period.value && r.folded->stride % *r.period.value != 0) {
-    return fmt::format("the phases are of {}, but the data repeat with {}", r.folded->stride,
-                       *r.period.value);
+  if (r.period.value && input.known_stride && *input.known_stride % *r.period.value != 0) {
+    return fmt::format("the stride is said to be {}, but the data repeat with {}",
+                       *input.known_stride, *r.period.value);
   }
   if (requirement.kind == RequirementKind::kWorst) {
     for (const record::Group& g : r.residues) {

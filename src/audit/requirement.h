@@ -39,8 +39,6 @@ struct Requirement {
 };
 
 inline constexpr std::int64_t kFewestForGap = 20;  // items; the calibration study starts there
-inline constexpr double kFindableShare = 0.2;
-inline constexpr double kFindableSd = 0.5;
 
 // "worst>=0.95", "gap<=0.05" or "no-period". Throws a usage error naming the nearest valid form.
 Requirement parse_requirement(std::string_view text);
@@ -57,12 +55,13 @@ GateCounts gate_counts(const record::ScoreRows& rows, std::int64_t groups, std::
 
 // What the decision needs beyond the record itself.
 struct RequirementInput {
-  std::optional<GateCounts> gate;  // empty: the score is continuous
-  std::string group;               // what gate's groups are: "phase" | "residue"
-  std::optional<double> dip;       // see findable.h, one phase in four
-  std::optional<double> variance;  // of a score around its item's mean
-  bool all_equal = false;          // every scored reply is the same
-  double alpha = 0.05;             // of the gate, and largest p of the gap
+  std::optional<GateCounts> gate;            // empty: the score is continuous
+  std::string group;                         // what gate's groups are: "phase" | "residue"
+  std::optional<double> dip;                 // see findable.h, one phase in four
+  std::optional<std::int64_t> known_stride;  // given or the model's
+  std::optional<double> variance;            // of a score around its item's mean
+  bool all_equal = false;                    // every scored reply is the same
+  double alpha = 0.05;                       // of the gate, and largest p of the gap
   std::uint64_t seed = 1;
 };
 

@@ -88,12 +88,4 @@ bool repeats_in_groups(const stats::ScoreTable& table, std::int64_t modulus) {
   return repeats;
 }
 
-std::vector<std::int64_t> items_per_group(const stats::ScoreTable& table, std::int64_t modulus) {
-  std::vector<std::int64_t> items(static_cast<std::size_t>(modulus), 0);
-  for_each_group(table, modulus, [&](std::size_t group, bool first) {
-    if (first) ++items[group];
-  });
-  return items;
-}
-
 }  // namespace kvphase::audit

@@ -29,7 +29,4 @@ bool is_paired(const stats::ScoreTable& table);
 // not independent and a binomial interval would be too narrow.
 bool repeats_in_groups(const stats::ScoreTable& table, std::int64_t modulus);
 
-// Distinct items with an observation in each group.
-std::vector<std::int64_t> items_per_group(const stats::ScoreTable& table, std::int64_t modulus);
-
 }  // namespace kvphase::audit

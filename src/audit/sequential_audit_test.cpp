@@ -191,7 +191,7 @@ TEST_F(SequentialAuditTest, ItsRecordHoldsTheEValueAndNoFixedSizeFigure) {
   EXPECT_LT(r.sequential->prompts, r.sequential->planned);
   EXPECT_GE(r.sequential->e_value, 20);
   EXPECT_THAT(r.sequential->rule, HasSubstr("blocks of 8"));
-  EXPECT_FALSE(r.period.value || r.period.p_value || r.period.p_shift);
+  EXPECT_FALSE(r.period.value || r.period.p_value || r.period.p_second);
   EXPECT_TRUE(r.period.candidates.empty());
   EXPECT_THAT(r.period.reason, HasSubstr("stopped when the answers said so"));
   EXPECT_FALSE(r.gap.p_value || r.folded->gap.p_value || r.folded->gap.noise);

@@ -1,8 +1,13 @@
 #include "audit/verdict.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
+
+#include "audit/findable.h"
 
 namespace kvphase::audit {
 namespace {
@@ -11,8 +16,8 @@ using record::Result;
 using record::Verdict;
 using record::VerdictKind;
 
-// A dip that this little data would still miss is not worth calling "none".
-constexpr double kTooCoarse = 0.5;
+// Below it a certain difference is a small one: points of accuracy.
+constexpr double kSmallGap = 0.05;
 
 bool is_share(const Result& r) { return r.score == "accuracy"; }
 
@@ -33,19 +38,101 @@ std::string p_value(std::optional<double> p) {
 
 std::string score_word(const Result& r) { return is_share(r) ? "accuracy" : "mean " + r.score; }
 
-// "worst phase 3 at 31.3%, best phase 1 at 69.7%, gap 38.5 points (noise alone 4.5 points)"
+// "worst phase 3 at 31.3%, best phase 1 at 69.7%, gap 38.5 points (noise alone: 4.5 points)".
+// of: " of 12" where the phases' stride is not the number that the sentence has just named.
 std::string curve(const Result& r, const record::Extreme& worst, const record::Extreme& best,
-                  const record::Gap& gap, std::string_view group) {
-  if (!worst.group || !best.group) return "";
-  return fmt::format("worst {} {} at {}, best {} {} at {}, gap {} (noise alone: {})", group,
-                     *worst.group, value(r, worst.estimate.value), group, *best.group,
+                  const record::Gap& gap, std::string_view group, const std::string& of) {
+  if (!worst.group || !best.group) return "no group has a prompt";
+  if (!gap.estimate.value) {
+    return fmt::format("only {} {}{} has scored prompts, at {}", group, *worst.group, of,
+                       value(r, worst.estimate.value));
+  }
+  return fmt::format("worst {} {}{} at {}, best {} {}{} at {}, gap {} (noise alone: {})", group,
+                     *worst.group, of, value(r, worst.estimate.value), group, *best.group, of,
                      value(r, best.estimate.value), difference(r, gap.estimate.value),
                      difference(r, gap.noise));
 }
 
+std::string curve(const record::Folded& f, const Result& r) {
+  return curve(r, f.worst, f.best, f.gap, "phase",
+               f.stride == r.period.value ? "" : fmt::format(" of {}", f.stride));
+}
+
 std::string curve(const Result& r) {
-  if (r.folded) return curve(r, r.folded->worst, r.folded->best, r.folded->gap, "phase");
-  return curve(r, r.worst, r.best, r.gap, "residue");
+  return r.folded ? curve(*r.folded, r) : curve(r, r.worst, r.best, r.gap, "residue", "");
+}
+
+const record::Gap& main_gap(const Result& r) { return r.folded ? r.folded->gap : r.gap; }
+
+// "Residue 5 has", "Residues 2 and 6 have", "Positions 1, 5, 9, 13 and 4 more have"
+std::string names(const std::vector<std::int64_t>& list, std::string_view one) {
+  if (list.size() == 1) return fmt::format("{} {} has", one, list.front());
+  const std::size_t shown = list.size() > 5 ? 4 : list.size() - 1;
+  std::string text =
+      fmt::format("{}s {}", one,
+                  fmt::join(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  return text + (list.size() > 5 ? fmt::format(" and {} more have", list.size() - shown)
+                                 : fmt::format(" and {} have", list.back()));
+}
+
+std::vector<std::int64_t> empty_phases(const Result& r) {
+  std::vector<std::int64_t> list;
+  if (!r.folded) return list;
+  for (const record::Group& g : r.folded->phases) {
+    if (g.n == 0) list.push_back(g.index);
+  }
+  return list;
+}
+
+// " Phase 2 has no scored prompt: ..." Missing altogether is part of the verdict.
+std::string unseen(const Result& r, const Coverage& coverage) {
+  if (const auto phases = empty_phases(r); !phases.empty()) {
+    return fmt::format(" {} no scored prompt: nothing is known there, and it may be the worst.",
+                       names(phases, "Phase"));
+  }
+  std::vector<std::int64_t> holes;
+  for (std::size_t k = 0; k < coverage.seen.size(); ++k) {
+    if (!coverage.seen[k]) holes.push_back(coverage.first + static_cast<std::int64_t>(k));
+  }
+  if (holes.empty()) return "";
+  return fmt::format(" {} no scored prompt: nothing is known there.",
+                     names(holes, coverage.residues ? "Residue" : "Position"));
+}
+
+// Strides up to it matter even where missing residues leave no candidate.
+constexpr std::int64_t kAlwaysLooked = 12;
+
+// A whole phase of some period that these data should have shown, without a single prompt: no
+// period can then be ruled out. Smallest period first.
+std::optional<std::string> unseen_phase(const Result& r, const Coverage& coverage) {
+  if (const auto phases = empty_phases(r); !phases.empty()) {
+    return fmt::format("{} no scored prompt", names(phases, "phase"));
+  }
+  const auto length = std::ssize(coverage.seen);
+  std::int64_t largest = length / 2;
+  if (coverage.residues && !r.period.candidates.empty()) {
+    largest = std::max(r.period.candidates.back().period, std::min(largest, kAlwaysLooked));
+  }
+  for (std::int64_t s = 2; s <= largest; ++s) {
+    if (coverage.residues && length % s != 0) continue;
+    for (std::int64_t phase = 0; phase < std::min<std::int64_t>(s, length); ++phase) {
+      bool any = false;
+      for (std::int64_t k = phase; k < length; k += s)
+        any = any || coverage.seen[static_cast<std::size_t>(k)];
+      if (!any) {
+        return fmt::format("phase {} of {} has no scored prompt", (coverage.first + phase) % s, s);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// "all 120 replies are right"
+std::string all_alike(const Result& r) {
+  const bool share = is_share(r);
+  if (r.design.scored == 1) return share ? "the only reply is right" : "there is only one score";
+  return fmt::format("all {} {}", r.design.scored,
+                     share ? "replies are right" : "scores are equal");
 }
 
 // Continuous scores that show a period which right/wrong does not. Several scores are looked at
@@ -61,15 +148,56 @@ std::string score_hint(const Result& r) {
   return "";
 }
 
-Verdict periodic(const Result& r) {
+// What the known stride, which is another one than the period, looks like.
+std::string other_stride(const Result& r, const VerdictInput& input) {
+  if (!input.known_stride || *input.known_stride % *r.period.value == 0) return "";
+  const std::string whose = input.known_source == "given" ? "given" : "model's";
+  if (!r.other_stride) {
+    return fmt::format(" That is not the {} stride {}.", whose, *input.known_stride);
+  }
+  return fmt::format(" That is not the {} stride {}, by which it is: {}.", whose,
+                     *input.known_stride, curve(*r.other_stride, r));
+}
+
+std::string periodic_step(const Result& r, const VerdictInput& input) {
+  if (input.known_stride && *input.known_stride % *r.period.value != 0) {
+    return fmt::format(
+        "Find out why the data repeat with {} and not with {}: is the stride right, and do "
+        "positions count every token of the prompt (BOS, chat template)? Until then trust the "
+        "period, which was tested, not phases of {}.",
+        *r.period.value, *input.known_stride, *input.known_stride);
+  }
+  const std::optional<double> gap = main_gap(r).estimate.value;
+  if (gap && is_share(r) && *gap < kSmallGap) {
+    const record::Extreme& worst = r.folded ? r.folded->worst : r.worst;
+    return fmt::format(
+        "The effect is real but small. If {} at the worst phase is good enough for your use, "
+        "nothing needs to change; say so with --require 'worst>=X'.",
+        value(r, worst.estimate.value));
+  }
+  return "Judge this model by its worst phase, not by its mean: repeat key facts near the end or "
+         "at several positions, and confirm the two extreme phases on fresh items before quoting "
+         "the gap (kvphase analyze --confirm).";
+}
+
+Verdict periodic(const Result& r, const VerdictInput& input) {
   Verdict v{.kind = VerdictKind::kPeriodic};
-  v.sentence =
-      fmt::format("Period {} ({}): {}; {} {} overall.", *r.period.value, p_value(r.period.p_value),
-                  curve(r), score_word(r), value(r, r.mean.value));
-  v.next_step = fmt::format(
-      "Judge this model by its worst phase, not by its mean: repeat key facts near the end or at "
-      "several positions, and confirm the two extreme phases on fresh items before quoting the "
-      "gap.");
+  const bool inside = input.known_stride && *input.known_stride != *r.period.value &&
+                      *input.known_stride % *r.period.value == 0;
+  v.sentence = fmt::format(
+      "Period {} ({}){}: {}; {} {} overall.", *r.period.value, p_value(r.period.p_value),
+      inside ? fmt::format(", within the {} stride {}",
+                           input.known_source == "given" ? "given" : "model's", *input.known_stride)
+             : "",
+      curve(r), score_word(r), value(r, r.mean.value));
+  v.sentence += other_stride(r, input);
+  if (r.period.p_misfit && *r.period.p_misfit <= kMisfitLevel * r.period.level) {
+    v.sentence += fmt::format(
+        " Positions also differ beyond this period ({}), so a phase averages over unequal ones.",
+        p_value(r.period.p_misfit));
+  }
+  v.sentence += unseen(r, input.coverage);
+  v.next_step = periodic_step(r, input);
   return v;
 }
 
@@ -90,21 +218,20 @@ Verdict not_learned(const Result& r, const VerdictInput& input) {
 
 Verdict no_period(const Result& r, const VerdictInput& input) {
   Verdict v{.kind = VerdictKind::kNoPeriod};
+  const std::string found =
+      fmt::format(" One phase in four weaker by {} would have been found in four of five runs.",
+                  input.all_equal ? fmt::format("{:.1f} points", 100 * *input.findable)
+                                  : difference(r, input.findable));
   if (input.all_equal) {
-    v.sentence = fmt::format(
-        "No period: all {} {}, so no phase is weaker than another.{}", r.design.scored,
-        r.score == "accuracy" ? "replies are right" : "scores are equal", score_hint(r));
+    v.sentence =
+        fmt::format("No period: {}, so no phase is weaker than another.{}", all_alike(r), found);
   } else {
     v.sentence =
-        fmt::format("No period found ({}): {}; {} {} overall.{}{}", p_value(r.period.p_value),
-                    curve(r), score_word(r), value(r, r.mean.value),
-                    input.findable ? fmt::format(" One phase in four weaker by {} would have been "
-                                                 "found in four of five runs.",
-                                                 difference(r, input.findable))
-                                   : "",
-                    score_hint(r));
+        fmt::format("No period found ({}): {}; {} {} overall.{}", p_value(r.period.p_value),
+                    curve(r), score_word(r), value(r, r.mean.value), found);
   }
-  v.next_step = input.findable && *input.findable > 0.1
+  v.sentence += score_hint(r) + unseen(r, input.coverage);
+  v.next_step = *input.findable > kFindableShare / 2
                     ? "Run more items if smaller dips matter (kvphase plan says how many)."
                     : "Nothing to do for this task and length; other tasks and lengths need their "
                       "own audit.";
@@ -116,36 +243,83 @@ Verdict no_period(const Result& r, const VerdictInput& input) {
   return v;
 }
 
-Verdict inconclusive(const Result& r, const std::string& why) {
-  Verdict v{.kind = VerdictKind::kInconclusive};
-  v.sentence = fmt::format("Inconclusive: {}.", why);
-  v.next_step = r.design.modulus < 4
-                    ? "Test more target positions: at least twice as many as the longest period "
-                      "that could matter."
-                    : "Run more items; kvphase plan says how many.";
-  return v;
+constexpr const char* kMorePositions =
+    "Test more target positions: at least twice as many as the longest period that could matter.";
+constexpr const char* kMoreItems = "Run more items; kvphase plan says how many.";
+
+Verdict inconclusive(const Result& r, const Coverage& coverage, const std::string& why,
+                     const std::string& next) {
+  return {.kind = VerdictKind::kInconclusive,
+          .sentence = fmt::format("Inconclusive: {}.{}", why, unseen(r, coverage)),
+          .next_step = next};
+}
+
+// Positions differ for certain, but no period is named for it.
+Verdict without_period(const Result& r, const Coverage& coverage) {
+  const bool misfit = r.period.p_misfit && *r.period.p_misfit <= kMisfitLevel * r.period.level;
+  const std::string step =
+      misfit ? "Read the curve residue by residue: it, and not a phase, says what is weak. More "
+               "target positions (at least twice the longest period that could matter) would show "
+               "a longer period."
+             : "To tell a period from drift, run more items that start at different positions, "
+               "with the prompts in random order.";
+  const std::optional<double>& gap = r.gap.estimate.value;
+  const bool small = is_share(r) && gap && *gap < kSmallGap;
+  return inconclusive(
+      r, coverage,
+      fmt::format("{} differs between positions ({}), but {}: {}", score_word(r),
+                  p_value(r.period.p_value),
+                  misfit ? "no period explains how"
+                         : "slow drift along the positions would look the same as a period",
+                  curve(r)),
+      small ? fmt::format("Whatever it is, it is small ({}). ", difference(r, gap)) + step : step);
+}
+
+Verdict too_little(const Result& r, const VerdictInput& input) {
+  if (input.all_equal) {
+    return inconclusive(
+        r, input.coverage,
+        fmt::format(
+            "{}, but with so few even one phase in four weaker by {:.0f} points would often "
+            "look the same{}",
+            all_alike(r), 100 * input.findable.value_or(1), score_hint(r)),
+        kMoreItems);
+  }
+  return inconclusive(
+      r, input.coverage,
+      fmt::format("no period found ({}), but {} replies would find only a phase weaker by {}{}",
+                  p_value(r.period.p_value), r.design.scored, difference(r, input.findable),
+                  score_hint(r)),
+      kMoreItems);
 }
 
 }  // namespace
 
 Verdict decide(const Result& r, const VerdictInput& input) {
-  if (r.design.scored == 0) return inconclusive(r, "no prompt has a usable reply");
-  if (r.period.value) return periodic(r);
-  const bool share = is_share(r);
-  if (share && r.mean.value &&
+  if (r.design.scored == 0) {
+    return inconclusive(r, {}, "no prompt has a usable reply", "Find out why replies are missing.");
+  }
+  if (r.period.value) return periodic(r, input);
+  if (is_share(r) && r.mean.value &&
       (*r.mean.value == 0 || *r.mean.value < input.min_accuracy.value_or(0))) {
     return not_learned(r, input);
   }
-  if (!r.period.p_value) return inconclusive(r, r.period.reason);
-  if (*r.period.p_value <= r.period.level) {
-    return inconclusive(r, fmt::format("something repeats ({}), but {}", p_value(r.period.p_value),
-                                       r.period.reason));
+  if (!r.period.p_value) return inconclusive(r, input.coverage, r.period.reason, kMorePositions);
+  if (*r.period.p_value <= r.period.level) return without_period(r, input.coverage);
+  if (input.all_equal && !input.enough_positions) {
+    return inconclusive(r, input.coverage,
+                        all_alike(r) +
+                            ", but at fewer than four target positions, where no period could "
+                            "repeat",
+                        kMorePositions);
   }
-  if (share && input.findable && *input.findable > kTooCoarse && !input.all_equal) {
+  if (const auto phase = unseen_phase(r, input.coverage)) {
     return inconclusive(
-        r, fmt::format("no period found ({}), but {} replies would find only a phase weaker by {}",
-                       p_value(r.period.p_value), r.design.scored, difference(r, input.findable)));
+        r, input.coverage,
+        fmt::format("no period found ({}), but {}", p_value(r.period.p_value), *phase),
+        "Run prompts whose target sits there.");
   }
+  if (!input.findable || *input.findable > input.wanted) return too_little(r, input);
   return no_period(r, input);
 }
 

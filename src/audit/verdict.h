@@ -2,20 +2,38 @@
 // audit/.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "record/result.h"
 
 namespace kvphase::audit {
 
+// Where the data have scored prompts: at positions first, first + 1, ..., where they span fewer
+// than R of them, else at residues 0 .. R-1.
+struct Coverage {
+  bool residues = true;
+  std::int64_t first = 0;
+  std::vector<bool> seen;
+};
+
 struct VerdictInput {
   std::optional<double> min_accuracy;
-  // How far one phase of `findable_stride` must lie below the others for this much data to find it
-  // in four of five runs; empty: unknown.
+  // How far one phase in four must lie below the others for this much data to find it in four of
+  // five runs; empty: unknown. In shares, also where all continuous scores are equal.
   std::optional<double> findable;
-  std::int64_t findable_stride = 4;
-  bool all_equal = false;  // every scored reply is the same
+  double wanted = 0.2;                       // "no period" needs findable <= wanted
+  std::optional<std::int64_t> known_stride;  // given or the model's
+  std::string known_source;                  // "given" | "model"
+  bool all_equal = false;                    // every scored reply is the same
+  Coverage coverage;
+  bool enough_positions = true;  // replies that are all alike: could a period be seen at all?
 };
+
+// The period test's share of the level at which positions count as differing beyond the period.
+inline constexpr double kMisfitLevel = 0.2;
 
 record::Verdict decide(const record::Result& result, const VerdictInput& input);
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "audit/analysis.h"
+#include "audit/confirm.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/command.h"
@@ -22,6 +23,7 @@ struct AnalyzeOptions {
   record::ImportOptions import;
   audit::AnalysisOptions analysis;
   fs::path out;
+  fs::path confirm;
   std::vector<std::string> require;
   bool json = false;
 };
@@ -63,13 +65,28 @@ ExitCode analyze(const AnalyzeOptions& options, const Session& session) {
     requirements.push_back(audit::parse_requirement(text));
   }
   const std::vector<record::Dataset> list = record::import_results(options.file, options.import);
+  std::optional<record::Dataset> fresh;
+  if (!options.confirm.empty()) {
+    std::vector<record::Dataset> second = record::import_results(options.confirm, options.import);
+    if (list.size() > 1 || second.size() > 1) {
+      throw base::usage_error("analyze",
+                              "expected one model in each file with --confirm, got {} and {}; "
+                              "choose it with --model",
+                              list.size(), second.size());
+    }
+    fresh = std::move(second.front());
+  }
   // Refuse before the work is done, not after it.
   if (!options.out.empty()) base::create_new_folder(options.out, "analyze");
   console.progress(fmt::format("{}: read as {}", options.file.string(), list.front().origin));
   ExitCode code = kSuccess;
   base::Json all = base::Json::array();
   for (const record::Dataset& data : list) {
-    const record::Result result = analyse_one(data, options, requirements, session);
+    record::Result result = analyse_one(data, options, requirements, session);
+    if (fresh) {
+      result.confirmation = audit::confirm(result, data, *fresh, options.analysis.coverage);
+      if (result.confirmation->outcome != "confirmed") code = worse_of(code, kInconclusive);
+    }
     code = worse_of(code, exit_code_of(result));
     if (!options.out.empty()) {
       const fs::path folder = list.size() == 1 ? options.out : options.out / folder_name(data);
@@ -110,6 +127,9 @@ void declare(CLI::App& app, AnalyzeOptions& o) {
   app.add_option("--window", o.analysis.window, "W of the model: with W = S phase S-1 is marked");
   app.add_option("--model", o.import.model, "Only this model of a file with several");
   app.add_option("--require", o.require, kRequireHelp)->type_name("WHAT")->allow_extra_args(false);
+  app.add_option("--confirm", o.confirm,
+                 "Results of fresh items: the gap of the phases that FILE shows as worst and best, "
+                 "measured there without bias (exit 3 when it does not hold)");
   app.add_flag("--json", o.json, "The result object on stdout (a list for several models)");
   app.add_option("--out", o.out, "New folder for result.json, residues.csv and the report");
   app.add_option("--seed", o.analysis.seed, "Of permutations and bootstrap; same seed, same bytes")

@@ -53,7 +53,7 @@ std::string text(const audit::Plan& plan, const PlanOptions& options,
         fmt::format("\nTo show that every one of {} phases is right in at least {} of prompts:\n",
                     plan.assumed_period, percent(*r.requirement));
     out += plan.gate_items ? fmt::format("  items              {}\n", *plan.gate_items)
-                           : std::string("  not possible at this true share\n");
+                           : std::string("  more than 100000: the true share is too near\n");
     out += fmt::format("  if all are right   {}\n", plan.gate_items_all_right.value_or(0));
   }
   if (saving) {

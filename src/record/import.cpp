@@ -41,9 +41,40 @@ std::string first_line(const fs::path& path) {
   return start.substr(0, start.find('\n'));
 }
 
+// Bytes of the UTF-8 sequence at the start of text; 0 when it is none (RFC 3629: no overlong forms,
+// no surrogates, nothing above U+10FFFF).
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xC2 && first < 0xE0   ? 2
+                             : first >= 0xE0 && first < 0xF0 ? 3
+                             : first >= 0xF0 && first < 0xF5 ? 4
+                                                             : 0;
+  if (length == 0 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  const bool bad = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) >= 0xA0) ||
+                   (first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) >= 0x90);
+  return bad ? 0 : length;
+}
+
 std::string whole_text(const fs::path& path) {
   std::string text = base::read_file(path);
   if (text.starts_with(kByteOrderMark)) text.erase(0, 3);
+  std::size_t line = 1;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(std::string_view(text).substr(at));
+    if (length == 0) {
+      throw base::usage_error("analyze",
+                              "{}:{}: expected UTF-8, got the byte 0x{:02X}; save it as "
+                              "UTF-8",
+                              path.string(), line, static_cast<unsigned char>(text[at]));
+    }
+    if (text[at] == '\n') ++line;
+    at += length;
+  }
   return text;
 }
 
@@ -57,7 +88,9 @@ void add_run_facts(const fs::path& result, Dataset& data, bool keep_modulus) {
   data.task = record.design.task;
   data.padding = record.design.padding;
   if (!keep_modulus && record.design.modulus > 1) data.modulus = record.design.modulus;
-  if (record.folded && record.folded->source == "model") data.stride = record.folded->stride;
+  for (const std::optional<Folded>& folded : {record.folded, record.other_stride}) {
+    if (folded && folded->source == "model") data.stride = folded->stride;
+  }
 }
 
 // What a sequential audit leaves was stopped by its own answers: no fixed-size test may read it.

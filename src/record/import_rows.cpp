@@ -186,6 +186,12 @@ double RowCollector::finite(const Cell& cell, std::size_t line, std::string_view
                             "where there is no reply",
                             at(line), what, cell.text);
   }
+  if (std::abs(value) > kLargestScore) {
+    throw base::usage_error("analyze",
+                            "{}: expected a number of at most {:g} in size as {}, got '{}'; leave "
+                            "the cell empty where there is no reply",
+                            at(line), kLargestScore, what, cell.text);
+  }
   return value;
 }
 
@@ -218,7 +224,15 @@ void RowCollector::add(const RawRow& row) {
   Reply reply = reply_of(row.correct, recognised);
   float score = kAbsent;
   if (!recognised) {  // not right or wrong: a share such as 0.5
-    score = static_cast<float>(finite(row.correct, row.line, "correct"));
+    const double share = finite(row.correct, row.line, "correct");
+    if (share < 0 || share > 1) {
+      throw base::usage_error(
+          "analyze",
+          "{}: expected right or wrong (1/0, true/false, ...) or a share from 0 "
+          "to 1 as correct, got '{}'; name a score of another scale with --score",
+          at(row.line), row.correct.text);
+    }
+    score = static_cast<float>(share);
     fractional_ = true;
   } else if (reply != Reply::kMissing) {
     any_correct_ = true;
@@ -300,6 +314,12 @@ Dataset RowCollector::finish(const ImportOptions& options) {
       throw base::usage_error("analyze",
                               "{}: expected a modulus that divides the residues' own {}, got {}",
                               file_, highest + 1, data.modulus);
+    }
+    if (data.modulus < 2) {
+      throw base::usage_error("analyze",
+                              "{}: expected at least two residues, got only residue 0; name the R "
+                              "of the residues with --modulus",
+                              file_);
     }
     if (!options.modulus) {
       data.notes.push_back(fmt::format("modulus {} taken from the largest residue", data.modulus));

@@ -15,6 +15,9 @@
 
 namespace kvphase::record {
 
+// Scores are kept in single precision and their squares are added up; no model's score is near it.
+inline constexpr double kLargestScore = 1e30;
+
 // One value of a row as the file has it. Numbers and booleans of JSON keep their type.
 struct Cell {
   enum class Kind { kEmpty, kText, kNumber, kBoolean };

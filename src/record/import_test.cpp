@@ -1,5 +1,6 @@
 #include "record/import.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -336,6 +337,33 @@ TEST_F(Import, JoinsRulerPredictionsWithTheirDataSet) {
   const Dataset data = read("niah.jsonl", prediction, {.positions_file = set});
   EXPECT_THAT(data.rows->position, ElementsAre(40));
   EXPECT_FLOAT_EQ(data.rows->score.at(0), 0.5F) << "one of two answers";
+}
+
+TEST_F(Import, RefusesACorrectColumnOfAnotherScale) {
+  for (const char* value : {"2", "-1", "1.5", "95"}) {
+    const std::string says = refusal("c.csv", fmt::format("position,correct\n0,1\n1,{}\n", value));
+    EXPECT_THAT(says, AllOf(HasSubstr("c.csv:3"), HasSubstr(value), HasSubstr("--score")));
+  }
+  EXPECT_FALSE(read("s.csv", "position,correct\n0,1\n1,0.5\n").rows->has_right_wrong);
+}
+
+TEST_F(Import, RefusesScoresTooLargeToAddUp) {
+  EXPECT_THAT(refusal("big.csv", "position,logprob\n0,-1\n1,-1e308\n"),
+              AllOf(HasSubstr("big.csv:3"), HasSubstr("at most 1e+30")));
+  EXPECT_THAT(refusal("big.jsonl", "{\"position\":0,\"margin\":1e38}\n"),
+              AllOf(HasSubstr("big.jsonl:1"), HasSubstr("at most 1e+30")));
+}
+
+TEST_F(Import, RefusesBytesThatAreNotUtf8) {
+  for (const std::string bad :
+       {"\xFF", "\xC3(", "\xE2\x82", "\xC0\xAF", "\xED\xA0\x80", "\xF5\x80\x80\x80"}) {
+    EXPECT_THAT(refusal("u.csv", "item,position,correct\na,0,1\nb" + bad + ",1,1\n"),
+                AllOf(HasSubstr("u.csv:3"), HasSubstr("expected UTF-8")));
+  }
+  EXPECT_EQ(read("ok.csv",
+                 "item,position,correct\n\xC3\xA9,0,1\n\xE2\x82\xAC,1,1\n\xF0\x9F\x98\x80,2,0\n")
+                .rows->items,
+            3);
 }
 
 }  // namespace

@@ -127,13 +127,20 @@ Json to_json(const Period& p) {
                           {"p_raw", number_or_null(c.p_raw)},
                           {"p_adjusted", number_or_null(c.p_adjusted)}});
   }
+  Json nested_tests = Json::array();
+  for (const NestedPeriods& t : p.nested) {
+    nested_tests.push_back({{"from", t.from}, {"to", t.to}, {"p", t.p}});
+  }
   return {{"value", integer_or_null(p.value)},
           {"p_value", number_or_null(p.p_value)},
-          {"p_shift", number_or_null(p.p_shift)},
+          {"p_second", number_or_null(p.p_second)},
+          {"second_null", p.second_null},
+          {"p_misfit", number_or_null(p.p_misfit)},
           {"level", p.level},
           {"method", p.method},
           {"reason", p.reason},
-          {"candidates", candidates}};
+          {"candidates", candidates},
+          {"nested", nested_tests}};
 }
 
 Period read_period(const Json& json, const std::string& scope) {
@@ -141,7 +148,18 @@ Period read_period(const Json& json, const std::string& scope) {
   Period p;
   p.value = optional_integer(reader, "value");
   p.p_value = reader.optional_real("p_value");
-  p.p_shift = reader.optional_real("p_shift");
+  // Results of earlier versions say p_shift, and nothing about the fit.
+  p.p_second = reader.optional_real(reader.has("p_shift") ? "p_shift" : "p_second");
+  p.second_null = reader.text("second_null", "");
+  p.p_misfit = reader.optional_real("p_misfit");
+  if (reader.has("nested")) {
+    for (const Json& entry : reader.required("nested")) {
+      ObjectReader test(entry, nested(reader, "nested"));
+      p.nested.push_back(
+          {.from = test.integer("from"), .to = test.integer("to"), .p = test.real("p")});
+      test.finish();
+    }
+  }
   p.level = reader.real("level");
   p.method = reader.text("method");
   p.reason = reader.text("reason");
@@ -174,6 +192,43 @@ Folded read_folded(const Json& json, const std::string& scope) {
   f.phases = read_groups(reader.required("phases"), "phase", nested(reader, "phases"));
   reader.finish();
   return f;
+}
+
+constexpr std::array kConfirmations = {"confirmed", "not confirmed", "reversed"};
+
+Json to_json(const Confirmation& c) {
+  return {{"data", c.data},
+          {"stride", c.stride},
+          {"worst", c.worst},
+          {"best", c.best},
+          {"worst_value", number_or_null(c.worst_value)},
+          {"best_value", number_or_null(c.best_value)},
+          {"gap", to_json(c.gap)},
+          {"n", c.n},
+          {"outcome", c.outcome},
+          {"sentence", c.sentence}};
+}
+
+Confirmation read_confirmation(const Json& json, const std::string& scope) {
+  const std::vector<std::string> names(kConfirmations.begin(), kConfirmations.end());
+  ObjectReader reader(json, scope);
+  Confirmation c;
+  c.data = reader.text("data");
+  c.stride = reader.integer("stride");
+  c.worst = reader.integer("worst");
+  c.best = reader.integer("best");
+  c.worst_value = reader.optional_real("worst_value");
+  c.best_value = reader.optional_real("best_value");
+  {
+    ObjectReader gap(reader.required("gap"), nested(reader, "gap"));
+    c.gap = read_estimate(gap);
+    gap.finish();
+  }
+  c.n = reader.integer("n");
+  c.outcome = names.at(reader.choice("outcome", names));
+  c.sentence = reader.text("sentence");
+  reader.finish();
+  return c;
 }
 
 Json to_json(const ScoreSummary& s) {
@@ -337,6 +392,8 @@ Json to_json(const Result& r) {
           {"period", to_json(r.period)},
           {"residues", to_json(r.residues, "residue")},
           {"folded", r.folded ? to_json(*r.folded) : Json(nullptr)},
+          {"other_stride", r.other_stride ? to_json(*r.other_stride) : Json(nullptr)},
+          {"confirmation", r.confirmation ? to_json(*r.confirmation) : Json(nullptr)},
           {"scores", scores},
           {"design", to_json(r.design)},
           {"positions", to_json(r.positions)},
@@ -375,6 +432,13 @@ Result result_from_json(const Json& json, std::string_view scope) {
   r.residues = read_groups(reader.required("residues"), "residue", nested(reader, "residues"));
   if (const Json& folded = reader.required("folded"); !folded.is_null()) {
     r.folded = read_folded(folded, nested(reader, "folded"));
+  }
+  if (reader.has("other_stride") && !reader.required("other_stride").is_null()) {
+    r.other_stride = read_folded(reader.required("other_stride"), nested(reader, "other_stride"));
+  }
+  if (reader.has("confirmation") && !reader.required("confirmation").is_null()) {
+    r.confirmation =
+        read_confirmation(reader.required("confirmation"), nested(reader, "confirmation"));
   }
   for (const Json& score : reader.required("scores")) {
     r.scores.push_back(read_score(score, nested(reader, "scores")));

@@ -64,15 +64,25 @@ struct PeriodCandidate {
   double p_adjusted = 1;  // min-p over all candidates
 };
 
+// Is the smaller of two nested periods enough?
+struct NestedPeriods {
+  std::int64_t from = 0;  // the smaller period, taken as true under the null
+  std::int64_t to = 0;    // a multiple of it
+  double p = 1;           // of what it adds
+};
+
 struct Period {
   std::optional<std::int64_t> value;  // empty: none found
   std::optional<double>
       p_value;  // adjusted p of the chosen (or best) candidate; empty: not testable
-  std::optional<double> p_shift;  // second null (circular shift), where it applies
+  std::optional<double> p_second;  // under the second null, where it applies
+  std::string second_null;         // what the second null keeps
+  std::optional<double> p_misfit;  // do positions differ beyond the period? empty: not known
   double level = 0.05;
   std::vector<PeriodCandidate> candidates;
-  std::string method;  // "item-level ..." or "counts only ..."
-  std::string reason;  // why there is no test, or what it cannot know
+  std::vector<NestedPeriods> nested;  // in the order they were compared
+  std::string method;                 // "item-level ..." or "counts only ..."
+  std::string reason;                 // why there is no test, or what it cannot know
 };
 
 // The curve folded to a stride.
@@ -83,6 +93,20 @@ struct Folded {
   Extreme worst;
   Extreme best;
   Gap gap;
+};
+
+// The gap between two groups chosen on one data set, measured on another.
+struct Confirmation {
+  std::string data;         // the fresh data set's name
+  std::int64_t stride = 0;  // groups are position mod stride
+  std::int64_t worst = 0;   // of the first data set
+  std::int64_t best = 0;
+  std::optional<double> worst_value;  // in the fresh data
+  std::optional<double> best_value;
+  Estimate gap;         // best - worst in the fresh data; may be negative
+  std::int64_t n = 0;   // items with both groups, or prompts of both
+  std::string outcome;  // "confirmed" | "not confirmed" | "reversed"
+  std::string sentence;
 };
 
 // The same test on a continuous score beside the right/wrong one.
@@ -166,12 +190,16 @@ struct Result {
   Extreme best;
   Gap gap;  // over residues
   Period period;
-  std::vector<Group> residues;            // R of them
-  std::optional<Sequential> sequential;   // empty: all planned prompts were run
-  std::optional<Folded> folded;           // by the known or detected stride
-  std::vector<ScoreSummary> scores;       // continuous scores, where the data has them
-  std::vector<Requirement> requirements;  // empty: none was asked for
-  std::vector<std::string> notes;         // what the numbers do not say
+  std::vector<Group> residues;           // R of them
+  std::optional<Sequential> sequential;  // empty: all planned prompts were run
+  std::optional<Folded> folded;          // by the known or detected stride
+  // The given or model's stride, where the period found does not divide it: then `folded` is by the
+  // period.
+  std::optional<Folded> other_stride;
+  std::optional<Confirmation> confirmation;  // on fresh data, when asked for
+  std::vector<ScoreSummary> scores;          // continuous scores, where the data has them
+  std::vector<Requirement> requirements;     // empty: none was asked for
+  std::vector<std::string> notes;            // what the numbers do not say
 };
 
 std::string_view name_of(

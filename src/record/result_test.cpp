@@ -37,6 +37,10 @@ Result example() {
   r.period.value = 4;
   r.period.p_value = 0.001;
   r.period.candidates = {{.period = 4, .statistic = 9.5, .p_raw = 0.001, .p_adjusted = 0.001}};
+  r.period.p_second = 0.02;
+  r.period.second_null = "turned";
+  r.period.p_misfit = 0.4;
+  r.period.nested = {{.from = 2, .to = 4, .p = 0.001}};
   r.residues = {{.index = 0, .planned = 2, .n = 2, .correct = 1, .accuracy = 0.5},
                 {.index = 3, .planned = 2, .boundary = true}};
   Folded folded;
@@ -44,6 +48,20 @@ Result example() {
   folded.source = "model";
   folded.phases = r.residues;
   r.folded = folded;
+  folded.stride = 6;
+  folded.source = "given";
+  r.other_stride = folded;
+  r.confirmation =
+      Confirmation{.data = "fresh",
+                   .stride = 4,
+                   .worst = 3,
+                   .best = 1,
+                   .worst_value = 0.3,
+                   .best_value = 0.7,
+                   .gap = {.value = 0.4, .low = 0.3, .high = 0.5, .method = "t", .reason = ""},
+                   .n = 60,
+                   .outcome = "confirmed",
+                   .sentence = "Confirmed."};
   r.scores = {{.name = "margin",
                .n = 7,
                .mean = -0.5,
@@ -92,6 +110,18 @@ TEST(Result, HoldsTheOutcomeOfEveryRequirement) {
   json.erase("sequential");
   EXPECT_TRUE(result_from_json(json, "result.json").requirements.empty())
       << "results of earlier versions can be read";
+}
+
+TEST(Result, ReadsThePeriodOfEarlierVersions) {
+  base::Json json = to_json(example());
+  json.at("period").erase("p_second");
+  for (const char* key : {"second_null", "p_misfit", "nested"}) json.at("period").erase(key);
+  json.at("period")["p_shift"] = 0.25;
+  json.erase("other_stride");
+  json.erase("confirmation");
+  const Result r = result_from_json(json, "result.json");
+  EXPECT_EQ(r.period.p_second, 0.25);
+  EXPECT_FALSE(r.period.p_misfit || r.other_stride || r.confirmation);
 }
 
 TEST(Result, RefusesAnotherSchema) {

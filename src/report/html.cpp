@@ -51,6 +51,7 @@ std::string header_html(const Result& result, const std::optional<Result>& contr
           "beside");
     }
   }
+  if (result.confirmation) html += paragraph(printable(result.confirmation->sentence), "beside");
   if (!result.verdict.next_step.empty()) {
     html += fmt::format("<p class=\"beside\"><b>Next:</b> {}</p>\n",
                         escape_html(result.verdict.next_step));
@@ -193,6 +194,11 @@ std::string numbers_html(const Result& result, const std::optional<Result>& cont
     if (r.folded) {
       columns.push_back({who + fmt::format("by phase ({})", r.folded->stride), "phase", &r.mean,
                          &r.folded->worst, &r.folded->best, &r.folded->gap, unit_of(r)});
+    }
+    if (r.other_stride) {
+      columns.push_back({who + fmt::format("by the other stride ({})", r.other_stride->stride),
+                         "phase", &r.mean, &r.other_stride->worst, &r.other_stride->best,
+                         &r.other_stride->gap, unit_of(r)});
     }
     columns.push_back({who + fmt::format("by residue ({})", r.residues.size()), "residue", &r.mean,
                        &r.worst, &r.best, &r.gap, unit_of(r)});
@@ -373,9 +379,20 @@ std::string context_html(const Result& result, const std::optional<Result>& cont
   list.add("Gap", (result.folded ? result.folded->gap : result.gap).estimate.method);
   list.add("Gap from noise", (result.folded ? result.folded->gap : result.gap).noise_method);
   list.add("Period", result.period.method);
-  if (result.period.p_shift) {
-    list.add("Period, circular-shift null", p_text(result.period.p_shift));
+  if (result.period.p_second) {
+    list.add("Period, second null",
+             p_text(result.period.p_second) +
+                 (result.period.second_null.empty() ? "" : "; " + result.period.second_null));
   }
+  if (result.period.p_misfit) {
+    list.add("Period, differences beyond it", p_text(result.period.p_misfit));
+  }
+  std::string nested;
+  for (const record::NestedPeriods& t : result.period.nested) {
+    nested +=
+        fmt::format("{}{} over {}: {}", nested.empty() ? "" : "; ", t.to, t.from, p_text(t.p));
+  }
+  list.add("Period, nested", nested);
   list.add("Period, limits", result.period.reason);
   for (const record::ScoreSummary& score : result.scores) {
     list.add("Period of the " + score.name,

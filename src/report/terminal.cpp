@@ -278,6 +278,15 @@ class Report {
     }
     if (!result_.period.reason.empty()) period += "; " + printable(result_.period.reason);
     entry("period", period);
+    if (result_.other_stride) {
+      const record::Folded& other = *result_.other_stride;
+      entry("stride",
+            fmt::format("by {}, which the period contradicts: worst {}{}; best {}{}; gap {}",
+                        other.stride, estimate_text(other.worst.estimate, unit_),
+                        at(other.worst, "phase"), estimate_text(other.best.estimate, unit_),
+                        at(other.best, "phase"), gap_text(other.gap)));
+    }
+    if (result_.confirmation) entry("confirm", printable(result_.confirmation->sentence));
     if (!result_.sequential) return;
     const record::Sequential& s = *result_.sequential;
     entry("e-value", e_value_text(s));

@@ -88,8 +88,11 @@ std::string count_text(std::int64_t count) {
 std::string design_text(const record::Result& result) {
   const record::Design& design = result.design;
   std::string text;
-  if (design.items > 0) text += count_text(design.items) + " items x ";
-  text += fmt::format("{} residues, {} prompts", design.modulus, count_text(design.observations));
+  if (design.items > 0) {
+    text += count_text(design.items) + (design.items == 1 ? " item x " : " items x ");
+  }
+  text += fmt::format("{} residues, {} {}", design.modulus, count_text(design.observations),
+                      design.observations == 1 ? "prompt" : "prompts");
   if (design.missing > 0) text += fmt::format(" ({} missing)", count_text(design.missing));
   if (!design.padding.empty()) text += fmt::format(", {} padding", printable(design.padding));
   return text;

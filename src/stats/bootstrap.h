@@ -2,9 +2,20 @@
 //
 // Item-level data: the cluster bootstrap (resample whole items with all their observations; Davison
 // and Hinkley 1997, section 3.8; the protocol of arXiv 2609.36322). It assumes items are
-// independent draws and needs no assumption about observations of one item. Percentile intervals.
-// Intervals for worst, best and gap are NOT well calibrated when groups tie: the raw gap is biased
-// upwards there (see gap.h), and its percentile interval with it.
+// independent draws and needs no assumption about observations of one item.
+//
+// The mean and every group's mean have percentile intervals. Worst, best and gap are chosen after
+// looking at all groups, so a percentile interval of the replicates' own extremes is biased and
+// even leaves out its estimate where groups tie. Their intervals come from bounds that hold for all
+// groups at once, from the studentised deviations z_g = (m*_g - m_g) / se_g of the replicates
+// (se_g the replicates' standard deviation): worst from min_g(m_g - T se_g) to min_g(m_g + T' se_g)
+// with T, T' quantiles of max_g z_g and -min_g z_g; gap, as in Tukey's range method, from the
+// quantile of max_g z_g - min_g z_g, over all pairs. They contain their estimate, hold where groups
+// tie, and are wider than needed where one group stands far apart.
+//
+// A group without spread (one observation, all right, all wrong) tells the bootstrap nothing. Right
+// or wrong: its exact Clopper-Pearson bound takes its place, one observation per item, all groups
+// at once; any other score: the interval is empty, with a reason. No interval has zero width.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +34,7 @@ struct BootstrapOptions {
   std::int64_t replicates = 2000;  // more: smoother interval ends
   double level = 0.95;
   std::uint64_t seed = 1;
+  bool right_wrong = false;  // every score is 0 or 1: exact bounds where nothing varies
 };
 
 struct GroupEstimate {
@@ -38,7 +50,7 @@ struct GroupBootstrap {
   Estimate mean;                // over all observations
   Estimate worst;               // lowest group mean
   Estimate best;
-  Estimate gap;                             // best - worst, raw
+  Estimate gap;                             // best - worst, raw; needs two groups
   std::optional<std::int64_t> worst_group;  // the first of equals
   std::optional<std::int64_t> best_group;
   std::vector<GroupEstimate> groups;  // modulus of them
@@ -52,9 +64,13 @@ struct GroupBootstrap {
 GroupBootstrap bootstrap_items(const ScoreTable& table, const BootstrapOptions& options);
 
 // Parametric bootstrap for bare counts: every group redrawn as Binomial(n, correct/n), independent
-// prompts. options.modulus is not read. For paired items the interval of the mean is too narrow
-// (items vary more than a binomial says) and that of the gap too wide; counts cannot tell.
+// prompts. options.modulus and right_wrong are not read. For paired items the interval of the mean
+// is too narrow (items vary more than a binomial says) and that of the gap too wide; counts cannot
+// tell.
 GroupBootstrap bootstrap_counts(const ResidueCounts& counts, const BootstrapOptions& options);
+
+// Distinct items with an observation in each group = position mod modulus.
+std::vector<std::int64_t> items_per_group(const ScoreTable& table, std::int64_t modulus);
 
 // Quantile of sorted values by linear interpolation (R type 7); sorted must not be empty.
 double sorted_quantile(std::span<const double> sorted, double p);

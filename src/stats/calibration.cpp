@@ -248,7 +248,8 @@ class Study {
       const auto b =
           bootstrap_items(simulate(audit, random), {.modulus = phases,
                                                     .replicates = options_.replicates,
-                                                    .seed = static_cast<std::uint64_t>(run)});
+                                                    .seed = static_cast<std::uint64_t>(run),
+                                                    .right_wrong = true});
       const auto covers = [](const Estimate& e, double truth) {
         return *e.low <= truth && truth <= *e.high ? 1 : 0;
       };

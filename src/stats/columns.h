@@ -33,6 +33,12 @@ class ColumnFolder {
   // over candidates of P(random order explains as large a share), corrected for their number.
   double rearranged_p(std::vector<double> y, std::int64_t orders, base::Random& random) const;
 
+  // For columns too few to rearrange: do phases of the first candidate differ more than the columns
+  // inside a phase do? Analysis of covariance, columns as a normal sample: F = ((RSS_trend -
+  // RSS_trend+phases) / (phases - 1)) / (RSS_trend+phases / columns left). Corrected (Bonferroni)
+  // for `searched` candidates; 1 when no column is left to compare with.
+  double beyond_columns_p(const std::vector<double>& y, std::size_t searched) const;
+
  private:
   std::vector<std::int64_t> positions_;
   std::vector<double> root_weights_;

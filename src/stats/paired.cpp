@@ -92,6 +92,10 @@ ClusteredMean clustered_mean(const ScoreTable& table, double level) {
   const double c = static_cast<double>(table.items());
   const double se = std::sqrt(c / (c - 1) * squares) / n;
   result.standard_error = se;
+  if (!(se > 0)) {
+    result.estimate.reason = "all items are alike: no spread to measure";
+    return result;
+  }
   const double half = t_quantile(level, c - 1) * se;
   result.estimate.low = mean - half;
   result.estimate.high = mean + half;
@@ -138,10 +142,83 @@ Estimate phase_difference(const ScoreTable& table, std::int64_t phases, std::int
   }
   double squares = 0;
   for (const double d : differences) squares += (d - mean) * (d - mean);
+  if (!(squares > 1e-20 * n)) {
+    // No spread: the t interval would have no width.
+    const auto pairs = static_cast<std::int64_t>(differences.size());
+    if (is_binary(table) && (mean == 0 || std::abs(mean) == 1)) {
+      const Estimate exact =
+          bonett_price_difference(mean > 0 ? pairs : 0, mean < 0 ? pairs : 0, pairs, level);
+      result.low = std::min(mean, *exact.low);
+      result.high = std::max(mean, *exact.high);
+      result.method = exact.method + " (all items alike)";
+    } else {
+      result.reason = "all items differ by the same: no spread to measure";
+    }
+    return result;
+  }
   const double half = t_quantile(level, n - 1) * std::sqrt(squares / (n - 1) / n);
   result.low = mean - half;
   result.high = mean + half;
   return result;
+}
+
+Estimate newcombe_difference(std::int64_t correct_a, std::int64_t n_a, std::int64_t correct_b,
+                             std::int64_t n_b, double level) {
+  const Estimate a = wilson(correct_a, n_a, level);
+  const Estimate b = wilson(correct_b, n_b, level);
+  Estimate e{.n = n_a + n_b, .level = level, .method = "Newcombe, two independent shares"};
+  if (!a.value || !b.value) {
+    e.reason = "a group has no observations";
+    return e;
+  }
+  e.value = *a.value - *b.value;
+  e.low = *e.value - std::hypot(*a.value - *a.low, *b.high - *b.value);
+  e.high = *e.value + std::hypot(*a.high - *a.value, *b.value - *b.low);
+  return e;
+}
+
+Estimate unpaired_difference(const ScoreTable& table, std::int64_t phases, std::int64_t a,
+                             std::int64_t b, double level) {
+  if (a < 0 || b < 0 || a >= phases || b >= phases) {
+    throw base::usage_error("stats", "expected phases 0..{}, got {} and {}", phases - 1, a, b);
+  }
+  std::vector<double> scores[2];
+  for (std::size_t c = 0; c < table.cells(); ++c) {
+    const std::int64_t g = table.position[c] % phases;
+    if (g == a || g == b) scores[g == a ? 0 : 1].push_back(table.score[c]);
+  }
+  double mean[2] = {};
+  double variance[2] = {};  // of the mean
+  for (int k = 0; k < 2; ++k) {
+    const auto n = static_cast<double>(scores[k].size());
+    if (scores[k].empty()) {
+      return {.level = level, .method = "unpaired", .reason = "a group has no observations"};
+    }
+    mean[k] = std::accumulate(scores[k].begin(), scores[k].end(), 0.0) / n;
+    for (const double x : scores[k]) variance[k] += (x - mean[k]) * (x - mean[k]) / (n - 1) / n;
+  }
+  if (is_binary(table)) {
+    const auto right = [&](int k) { return std::ranges::count(scores[k], 1.0); };
+    return newcombe_difference(right(0), std::ssize(scores[0]), right(1), std::ssize(scores[1]),
+                               level);
+  }
+  Estimate e{.value = mean[0] - mean[1],
+             .n = std::ssize(scores[0]) + std::ssize(scores[1]),
+             .level = level,
+             .method = "Welch's t, observations taken as independent"};
+  const double total = variance[0] + variance[1];
+  if (scores[0].size() < 2 || scores[1].size() < 2 || !(total > 0)) {
+    e.reason = "a group has one observation, or there is no spread to measure";
+    return e;
+  }
+  const auto freedom = [&](int k) { return static_cast<double>(scores[k].size()) - 1; };
+  const double df =
+      total * total /
+      (variance[0] * variance[0] / freedom(0) + variance[1] * variance[1] / freedom(1));
+  const double half = t_quantile(level, df) * std::sqrt(total);
+  e.low = *e.value - half;
+  e.high = *e.value + half;
+  return e;
 }
 
 Estimate wald_paired_difference(std::int64_t n12, std::int64_t n21, std::int64_t n, double level) {
@@ -151,6 +228,11 @@ Estimate wald_paired_difference(std::int64_t n12, std::int64_t n21, std::int64_t
       difference(static_cast<double>(n12), static_cast<double>(n21), static_cast<double>(n), level);
   e.n = n;
   e.method = "Wald, paired";
+  if (*e.low == *e.high) {
+    e.low.reset();
+    e.high.reset();
+    e.reason = "no pair, or every pair, is discordant: Wald's interval has no width";
+  }
   return e;
 }
 

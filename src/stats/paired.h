@@ -42,8 +42,22 @@ double paired_standard_error(double se_a, double se_b, double correlation);
 
 // Mean over items of (score at phase a - score at phase b), Student's t interval over items. On
 // fresh items with a and b chosen before, this is the confirmed gap: unbiased, unlike the raw one.
+// Where all items differ by the same -1, 0 or 1 there is no spread: Bonett and Price's interval.
 Estimate phase_difference(const ScoreTable& table, std::int64_t phases, std::int64_t a,
                           std::int64_t b, double level = 0.95);
+
+// Where all items differ by the same -1, 0 or 1 there is no spread: Bonett and Price's interval
+// then.
+
+// The difference of two groups of different items, score at phase a - at phase b, every observation
+// taken as independent: newcombe_difference for right/wrong, else Welch's t. n: observations.
+Estimate unpaired_difference(const ScoreTable& table, std::int64_t phases, std::int64_t a,
+                             std::int64_t b, double level = 0.95);
+
+// p_a - p_b of two independent shares (Newcombe 1998, method 10): with Wilson's limits l, u,
+// low = d - sqrt((p_a - l_a)^2 + (u_b - p_b)^2), high = d + sqrt((u_a - p_a)^2 + (p_b - l_b)^2).
+Estimate newcombe_difference(std::int64_t correct_a, std::int64_t n_a, std::int64_t correct_b,
+                             std::int64_t n_b, double level = 0.95);
 
 // The same for right/wrong pairs from the four-fold table: n12 items right only at a, n21 only at
 // b, of N. Wald: d = (n12-n21)/N, SE = sqrt(n12+n21-(n12-n21)^2/N)/N. Bonett and Price (2012): the

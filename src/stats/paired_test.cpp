@@ -147,5 +147,42 @@ TEST(Paired, CochranWithoutDiscordantItemsSaysSo) {
   EXPECT_THROW(compare_pairs({.phases = 2, .cell = {0.5, 1}}), base::Error);
 }
 
+TEST(Paired, NewcombeEqualsThePublishedExamples) {
+  // Newcombe (1998), table II, method 10: 56/70 against 48/80, and 10/10 against 0/10.
+  const auto a = newcombe_difference(56, 70, 48, 80);
+  EXPECT_NEAR(*a.low, 0.0524, 5e-5);
+  EXPECT_NEAR(*a.high, 0.3339, 5e-5);
+  const auto b = newcombe_difference(10, 10, 0, 10);
+  EXPECT_NEAR(*b.low, 0.6075, 5e-5);
+  EXPECT_NEAR(*b.high, 1.0, 5e-5);
+  EXPECT_FALSE(newcombe_difference(0, 0, 1, 2).value);
+}
+
+TEST(Paired, NoDifferenceHasAnIntervalWithoutWidth) {
+  std::vector<ScoreRow> right, split, margins;
+  for (std::int64_t i = 0; i < 6; ++i) {
+    for (std::int64_t k = 0; k < 2; ++k) {
+      right.push_back({i, k, 1});
+      split.push_back({i, k, k == 0 ? 1.0 : 0.0});
+      margins.push_back({i, k, 0.25 * static_cast<double>(k)});
+    }
+  }
+  for (const auto& rows : {right, split}) {
+    const auto e = phase_difference(make_score_table(rows), 2, 0, 1);
+    EXPECT_LT(*e.low, *e.high) << e.method;
+    EXPECT_LE(*e.low, *e.value);
+    EXPECT_GE(*e.high, *e.value);
+    const auto u = unpaired_difference(make_score_table(rows), 2, 0, 1);
+    EXPECT_LT(*u.low, *u.high) << u.method;
+  }
+  const auto same = phase_difference(make_score_table(margins), 2, 1, 0);
+  EXPECT_EQ(*same.value, 0.25);
+  EXPECT_FALSE(same.low) << same.method;
+  EXPECT_FALSE(same.reason.empty());
+  EXPECT_FALSE(unpaired_difference(make_score_table(margins), 2, 1, 0).low);
+  EXPECT_FALSE(clustered_mean(make_score_table(right)).estimate.low);
+  EXPECT_FALSE(wald_paired_difference(0, 0, 5).low);
+}
+
 }  // namespace
 }  // namespace kvphase::stats

@@ -53,7 +53,7 @@ struct PeriodResult {
   std::optional<double> p_second;      // the same question under the second null, adjusted
   std::string second_null;             // what the second null keeps
   // Do residues (columns) differ beyond the named period? Only where every observation's column is
-  // known: counts, and items that all share their positions.
+  // known: counts, and items that share their positions.
   std::optional<double> p_misfit;
   double level = 0.05;
   std::vector<PeriodCandidate> candidates;  // ascending
@@ -73,11 +73,12 @@ struct PeriodResult {
 // amount, which keeps autocorrelation and drift and destroys only the alignment with position
 // (needs 5 informative items). A period is named when the first null rejects at `level` and the
 // second at twice `level` (it is a guard; the calibration study measures the false alarms of both
-// together). Where all items share their positions and these differ beyond the period (p_misfit <=
-// level / 5), their columns in any order must reject too, at `level`. Beyond 250,000 cells a random
-// sample of whole items is permuted or turned, fewer times, and stands for all items, which are
-// observed in full (large_table.h); a single item of that size is drawn by position
-// (position_folder.h).
+// together). Where items share their positions (at least half of the cells filled) and these differ
+// beyond the period (p_misfit <= level / 5), their columns in any order must reject too, at
+// `level`; fewer than 12 columns: the F test of the period against the columns inside a phase must.
+// Beyond 250,000 cells a random sample of whole items is permuted or turned, fewer times, and
+// stands for all items, which are observed in full (large_table.h); a single item of that size is
+// drawn by position (position_folder.h).
 PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options = {});
 
 // From counts per residue mod R. Candidates are the divisors of R from 2 to R/2: R itself has no
@@ -86,7 +87,8 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options =
 // >= 12) or cubic (R >= 24) trend over the residues is taken out. Second null, for R >= 12: the
 // residues' shares in any order, which allows residues to differ for reasons without a period. It
 // decides (at `level`) only when residues do differ beyond the period found (p_misfit <= level /
-// 5).
+// 5). R < 12 has too few orders: there the F test of the period against residues inside a phase
+// decides, and is reported as the second null.
 PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& options = {});
 
 // All rows as one exchangeable item: for unpaired data (every prompt its own item), where a

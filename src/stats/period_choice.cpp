@@ -1,5 +1,7 @@
 #include "stats/period_choice.h"
 
+#include <fmt/format.h>
+
 #include <cassert>
 #include <optional>
 
@@ -55,6 +57,14 @@ std::string describe_trend(int degree) {
     default:
       return "cubic trend removed";
   }
+}
+
+std::string does_not_fit(std::string_view columns, std::int64_t period, double p_misfit,
+                         double p_fit) {
+  return fmt::format(
+      "{} differ in a way that period {} does not explain (p = {:.2g}), and their pattern is no "
+      "more periodic than chance would make it (p = {:.2g})",
+      columns, period, p_misfit, p_fit);
 }
 
 void check_options(const PeriodOptions& options) {

@@ -189,16 +189,21 @@ PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& optio
   result.p_misfit = probe_multiples(counts, all, candidates[chosen], {1},
                                     options.other_permutations, options.seed)
                         .raw[0];
-  if (*result.p_misfit <= misfit_level(options.level)) {
-    if (result.p_second && *result.p_second > options.level) {
-      result.period.reset();
-      result.reason = fmt::format(
-          "residues differ beyond noise, but their order is no more periodic than a random one; {}",
-          unknown);
-    } else {
-      result.reason = fmt::format("residues also differ beyond this period (p = {:.2g}); {}",
-                                  *result.p_misfit, unknown);
-    }
+  if (*result.p_misfit > misfit_level(options.level)) return result;
+  double p_fit = 1;
+  if (folder.columns() >= kColumnsToRearrange) {
+    p_fit = result.p_second.value_or(1);
+  } else {
+    result.second_null = kColumnsAsSample;
+    result.p_second = p_fit = all.beyond_columns_p(shares, candidates.size());
+  }
+  if (p_fit > options.level) {
+    result.reason =
+        does_not_fit("residues", *result.period, *result.p_misfit, p_fit) + "; " + unknown;
+    result.period.reset();
+  } else {
+    result.reason = fmt::format("residues also differ beyond this period (p = {:.2g}); {}",
+                                *result.p_misfit, unknown);
   }
   return result;
 }

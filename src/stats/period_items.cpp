@@ -21,6 +21,7 @@ constexpr double kPositionWork = 2e7;  // positions drawn under one null: about 
 constexpr std::int64_t kFewestPermutations = 499;
 constexpr double kOtherShare = 0.25;  // of the work of a sampled table's first null, for each other
 constexpr std::size_t kFewestItemsToTurn = 5;
+constexpr std::int64_t kWidestColumns = 1 << 20;  // positions that a table of columns may span
 
 struct Shape {
   std::size_t longest = 0;  // observations of the longest informative item
@@ -76,32 +77,35 @@ struct Columns {
   std::vector<double> means;  // of scores minus their item's mean
 };
 
-// Items at the same positions make columns, whose order can be tested. Needs enough columns.
-Columns aligned_columns(const ScoreTable& table) {
-  Columns columns;
-  if (table.items() == 1 && table.cells() > kLargeCells) {  // one column per distinct position
-    PositionSums sums = position_sums(table, 0);
-    if (sums.position.size() < kColumnsToRearrange) return {};
-    for (std::size_t k = 0; k < sums.n.size(); ++k) sums.sum[k] /= sums.n[k];
-    return {std::move(sums.position), std::move(sums.n), std::move(sums.sum)};
-  }
+// Items at the same few positions make columns. Some cells may be missing; where fewer than half
+// are filled, items merely overlap and there are no columns.
+Columns columns_of(const ScoreTable& table) {
+  const auto [lowest, highest] = std::ranges::minmax_element(table.position);
+  const std::int64_t span = *highest - *lowest + 1;
+  if (span > kWidestColumns) return {};
+  std::vector<double> weight(static_cast<std::size_t>(span));
+  std::vector<double> sum(static_cast<std::size_t>(span));
   for (std::size_t i = 0; i < table.items(); ++i) {
     const auto positions = table.positions_of(i);
     const auto scores = table.scores_of(i);
-    if (i == 0) {
-      if (positions.size() < kColumnsToRearrange) return {};
-      columns.positions.assign(positions.begin(), positions.end());
-      columns.means.resize(positions.size());
-    }
-    if (!std::ranges::equal(positions, columns.positions)) return {};
     const double mean =
         std::accumulate(scores.begin(), scores.end(), 0.0) / static_cast<double>(scores.size());
-    for (std::size_t j = 0; j < scores.size(); ++j) columns.means[j] += scores[j] - mean;
+    for (std::size_t j = 0; j < scores.size(); ++j) {
+      const auto at = static_cast<std::size_t>(positions[j] - *lowest);
+      weight[at] += 1;
+      sum[at] += scores[j] - mean;
+    }
   }
-  const auto items = static_cast<double>(table.items());
-  for (double& m : columns.means) m /= items;
-  columns.weights.assign(columns.positions.size(), items);
-  return columns;
+  Columns columns;
+  for (std::size_t k = 0; k < weight.size(); ++k) {
+    if (weight[k] == 0) continue;
+    columns.positions.push_back(*lowest + static_cast<std::int64_t>(k));
+    columns.weights.push_back(weight[k]);
+    columns.means.push_back(sum[k] / weight[k]);
+  }
+  const double cells =
+      static_cast<double>(table.items()) * static_cast<double>(columns.positions.size());
+  return 2 * static_cast<double>(table.cells()) >= cells ? columns : Columns{};
 }
 
 // Share of the total that each candidate explains; 0 when nothing is left to explain.
@@ -133,29 +137,37 @@ MinP probe_multiples(SampledFolder& folder, std::int64_t from, const std::vector
   return min_p(observed, null);
 }
 
-// Where items share their positions: do positions differ beyond the named period, and if so, is
-// their order still more periodic than a random one? Withdraws the period when it is not.
+// Where items share their positions: do positions differ beyond the named period, and if so, does
+// the period still stand out, from a random order of the positions or, where these are too few,
+// from their differences inside a phase? Withdraws the period when it does not.
 void check_fit(PeriodResult& result, const ScoreTable& table,
                const std::vector<std::int64_t>& candidates, std::int64_t permutations,
                const PeriodOptions& options) {
-  const Columns columns = aligned_columns(table);
+  const Columns columns = columns_of(table);
   if (columns.positions.empty()) return;
   const std::int64_t period = *result.period;
   const std::int64_t span = columns.positions.back() - columns.positions.front() + 1;
   const std::int64_t all = period * ((span + period - 1) / period);  // tells all positions apart
-  if (all <= period || all > 1 << 20) return;
+  if (all <= period || all > kWidestColumns) return;
   SampledFolder folder(table, {period, all}, options.seed);
   result.p_misfit = probe_multiples(folder, period, {1}, permutations, options.seed).raw[0];
   if (*result.p_misfit > misfit_level(options.level)) return;
-  const ColumnFolder rearranging(columns.positions, columns.weights, candidates);
-  base::Random orders(base::derive_seed(options.seed, "stats.period.rearrange"));
-  const double p = rearranging.rearranged_p(columns.means, permutations, orders);
-  if (p <= options.level) return;
+  double p_fit = 1;
+  if (columns.positions.size() >= kColumnsToRearrange) {
+    const ColumnFolder rearranging(columns.positions, columns.weights, candidates);
+    base::Random orders(base::derive_seed(options.seed, "stats.period.rearrange"));
+    p_fit = rearranging.rearranged_p(columns.means, permutations, orders);
+  } else {
+    p_fit = ColumnFolder(columns.positions, columns.weights, {period})
+                .beyond_columns_p(columns.means, candidates.size());
+  }
+  if (p_fit <= options.level) {
+    result.reason =
+        fmt::format("positions also differ beyond this period (p = {:.2g})", *result.p_misfit);
+    return;
+  }
+  result.reason = does_not_fit("positions", period, *result.p_misfit, p_fit);
   result.period.reset();
-  result.reason = fmt::format(
-      "positions differ beyond noise, but their order is no more periodic than a random one (p = "
-      "{:.2g})",
-      p);
 }
 
 }  // namespace
@@ -178,8 +190,8 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
   const auto candidates = candidates_for(shape, options);
   if (candidates.empty()) {
     result.reason = fmt::format(
-        "{} distinct positions: a period of s needs at least 2s of them, so none can be tested",
-        shape.positions.size());
+        "{} distinct position{}: a period of s needs at least 2s of them, so none can be tested",
+        shape.positions.size(), shape.positions.size() == 1 ? "" : "s");
     return result;
   }
   SampledFolder folder(table, candidates, options.seed);
@@ -265,9 +277,11 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
   result.p_value = result.candidates[chosen].p_adjusted;
   check_fit(result, table, candidates, others, options);
   if (result.period && !result.p_second) {
-    result.reason = fmt::format(
-        "{} informative items: too few for the second null, so slow drift is not excluded",
-        folder.items());
+    const std::string drift = fmt::format(
+        "fewer than {} items that vary: too few for the second null, so slow drift is "
+        "not excluded",
+        kFewestItemsToTurn);
+    result.reason += result.reason.empty() ? drift : "; " + drift;
   }
   return result;
 }

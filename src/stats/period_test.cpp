@@ -107,7 +107,7 @@ TEST(Period, OddPositionsThatRepeatNothingAreNoPeriod) {
       find_period(simulate(1000, 24, 0, 9, odd), {.permutations = 499, .other_permutations = 499});
   EXPECT_FALSE(r.period) << show(r);
   EXPECT_LT(*r.p_misfit, 0.01);
-  EXPECT_NE(r.reason.find("no more periodic than a random one"), std::string::npos) << r.reason;
+  EXPECT_NE(r.reason.find("no more periodic than chance"), std::string::npos) << r.reason;
   ResidueCounts counts;
   for (std::int64_t p = 0; p < 24; ++p) {
     counts.n.push_back(1000);
@@ -115,6 +115,43 @@ TEST(Period, OddPositionsThatRepeatNothingAreNoPeriod) {
   }
   const auto c = find_period(counts, {.permutations = 999, .other_permutations = 999});
   EXPECT_FALSE(c.period) << show(c);
+}
+
+TEST(Period, OneWeakResidueOfEightIsNotAPeriodOfFour) {
+  // Too few columns to rearrange: the F test against residues of one phase must stop it.
+  ResidueCounts counts{.correct = {205, 205, 205, 100, 205, 205, 205, 205},
+                       .n = std::vector<std::int64_t>(8, 256)};
+  const auto c = find_period(counts, {.permutations = 999, .other_permutations = 999});
+  EXPECT_FALSE(c.period) << show(c);
+  EXPECT_LE(*c.p_value, 0.05);
+  EXPECT_LT(*c.p_misfit, 0.01);
+  EXPECT_GT(*c.p_second, 0.05);
+  EXPECT_NE(c.reason.find("period 4 does not explain"), std::string::npos) << c.reason;
+  // Items at the same eight positions, with and without missing replies.
+  const auto one_of_eight = [](std::int64_t p) { return p == 3 ? 0.4 : 0.8; };
+  for (const bool hole : {false, true}) {
+    ScoreTable table = simulate(200, 8, 0, 12, one_of_eight);
+    if (hole) {
+      table.position.erase(table.position.begin() + 5);
+      table.score.erase(table.score.begin() + 5);
+      for (std::size_t i = 1; i < table.first.size(); ++i) --table.first[i];
+    }
+    const auto r = find_period(table, {.permutations = 999, .other_permutations = 499});
+    EXPECT_FALSE(r.period) << (hole ? "with a hole " : "") << show(r);
+    EXPECT_TRUE(r.p_misfit && *r.p_misfit < 0.01) << show(r);
+    const auto pooled = find_period(pool_items(table), {.permutations = 499});
+    EXPECT_FALSE(pooled.period) << "every prompt its own item " << show(pooled);
+  }
+}
+
+TEST(Period, APeriodThatExplainsNearlyAllIsKeptAndItsMisfitSaid) {
+  ResidueCounts counts{.correct = {8000, 8100, 8000, 4000, 8000, 8100, 8250, 4000},
+                       .n = std::vector<std::int64_t>(8, 10000)};
+  const auto r = find_period(counts, {.permutations = 999, .other_permutations = 999});
+  EXPECT_EQ(r.period.value_or(0), 4) << show(r);
+  EXPECT_LT(*r.p_misfit, 0.01);
+  EXPECT_LE(*r.p_second, 0.05);
+  EXPECT_NE(r.reason.find("also differ beyond this period"), std::string::npos) << r.reason;
 }
 
 TEST(Period, FoldingByCarriersEqualsFoldingDirectly) {
