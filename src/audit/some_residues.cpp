@@ -17,9 +17,6 @@ namespace {
 using record::Result;
 using record::VerdictKind;
 
-// A dip that this little data would still miss is not worth calling "none"; as in verdict.cpp.
-constexpr double kTooCoarse = 0.5;
-
 // The data with each asked residue's rank in place of the position: groups without gaps.
 record::Dataset ranked(const record::Dataset& data, std::span<const std::int64_t> residues) {
   if (!data.rows || residues.size() < 2) {
@@ -93,11 +90,12 @@ record::Verdict decide_some(const Result& r, std::int64_t modulus, const Analysi
             "Judge this model by its worst residue; residues that were not asked may be worse. Ask "
             "for every residue to see the whole curve."};
   }
-  if (!all_equal && (!dip || (share && *dip > kTooCoarse))) {
+  if (!dip || ((share || all_equal) && *dip > kFindableShare)) {
     return {VerdictKind::kInconclusive,
-            fmt::format("Inconclusive: no difference found (p = {:.2g}, {} asked), but {} replies "
-                        "would find only {}.",
-                        p, asked, r.design.scored,
+            fmt::format("Inconclusive: no difference found ({}, {} asked), but {} replies would "
+                        "find only {}.",
+                        all_equal ? "all replies are alike" : fmt::format("p = {:.2g}", p), asked,
+                        r.design.scored,
                         dip ? "a residue weaker by " + difference(r, dip)
                             : std::string("a residue that is always wrong, if that")),
             "Run more items."};
@@ -139,14 +137,18 @@ Result analyse_some(const record::Dataset& data, std::span<const std::int64_t> r
       noise_variance(table, dense.rows->items_known && is_paired(table));
   const bool all_equal =
       std::ranges::adjacent_find(table.score, std::ranges::not_equal_to()) == table.score.end();
+  const FindableInput findable{.observations = r.design.scored,
+                               .variance = variance.value_or(0),
+                               .share = r.score == "accuracy" ? r.mean.value : std::nullopt,
+                               .stride = std::ssize(residues),
+                               .candidates = 1,
+                               .level = options.level};
   std::optional<double> dip;
-  if (variance) {
-    dip = findable_dip({.observations = r.design.scored,
-                        .variance = *variance,
-                        .share = r.score == "accuracy" ? r.mean.value : std::nullopt,
-                        .stride = std::ssize(residues),
-                        .candidates = 1,
-                        .level = options.level});
+  if (all_equal) {
+    dip = findable_dip_of_equal(
+        r.design.items > 0 ? std::min(r.design.items, r.design.scored) : r.design.scored, findable);
+  } else if (variance) {
+    dip = findable_dip(findable);
   }
   RequirementInput input{.group = "residue",
                          .dip = dip,

@@ -84,6 +84,13 @@ TEST(SomeResidues, TooLittleDataIsInconclusiveAndAForeignResidueIsRefused) {
                                               3, [](std::int64_t) { return 0.6; }, 5),
                                           asked(), options());
   EXPECT_EQ(few.verdict.kind, record::VerdictKind::kInconclusive) << few.verdict.sentence;
+  const record::Result alike =
+      analyse_some(data(2, [](std::int64_t) { return 1.0; }), asked(), options());
+  EXPECT_EQ(alike.verdict.kind, record::VerdictKind::kInconclusive) << alike.verdict.sentence;
+  EXPECT_FALSE(alike.other_stride);
+  const record::Result many =
+      analyse_some(data(200, [](std::int64_t) { return 1.0; }), asked(), options());
+  EXPECT_EQ(many.verdict.kind, record::VerdictKind::kNoPeriod) << many.verdict.sentence;
   const std::vector<std::int64_t> others = {0, 1};
   EXPECT_THROW(analyse_some(data(3, [](std::int64_t) { return 0.6; }), others, options()),
                base::Error);

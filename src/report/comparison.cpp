@@ -11,18 +11,24 @@ namespace {
 
 using record::ComparedGroup;
 
+constexpr std::string_view kNone = "-";
+
+std::string number(const std::optional<double>& value) {
+  return value ? fmt::format("{:.3f}", *value) : fmt::format("{}", kNone);
+}
+
 std::string share(std::int64_t part, std::int64_t whole) {
-  if (whole == 0) return "-";
+  if (whole == 0) return fmt::format("{}", kNone);
   return fmt::format("{:.1f}%", 100 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
 std::string line(std::string_view name, const ComparedGroup& group) {
   // A mark per 5% of answers that differ.
   const std::int64_t marks = group.n == 0 ? 0 : (20 * group.flips + group.n - 1) / group.n;
-  std::string row = fmt::format(
-      "{:>8}  {:>7}  {:>7}  {:>7}  {:>8}  {:>7}  ", name, count_text(group.n),
-      share(group.correct_a, group.n), share(group.correct_b, group.n), share(group.flips, group.n),
-      group.variation ? fmt::format("{:.3f}", *group.variation) : std::string("-"));
+  std::string row =
+      fmt::format("{:>8}  {:>7}  {:>7}  {:>7}  {:>8}  {:>7}  ", name, count_text(group.n),
+                  share(group.correct_a, group.n), share(group.correct_b, group.n),
+                  share(group.flips, group.n), number(group.variation));
   for (std::int64_t i = 0; i < marks; ++i) row += "█";
   while (row.ends_with(' ')) row.pop_back();
   return row + "\n";
@@ -36,14 +42,14 @@ std::string header(std::string_view group) {
 }  // namespace
 
 std::string comparison_text(const record::Comparison& c) {
-  std::string text = printable(c.sentence) + "\n\n";
+  std::string text = fmt::format("{}\n\n", printable(c.sentence));
   text += fmt::format("A  {}\nB  {}\n\n", printable(c.name_a), printable(c.name_b));
   text += header("residue");
   for (const ComparedGroup& group : c.residues) text += line(std::to_string(group.index), group);
   text += line("all", c.all);
   if (c.noise) text += line("A twice", *c.noise);
   if (!c.lengths.empty()) {
-    text += "\n" + header("tokens");
+    text += fmt::format("\n{}", header("tokens"));
     for (const ComparedGroup& group : c.lengths) text += line(count_text(group.index), group);
   }
   text += "\n";
@@ -59,11 +65,11 @@ std::string comparison_text(const record::Comparison& c) {
     text += fmt::format("missing replies: {} of A, {} of B, of {} prompts each\n",
                         count_text(c.missing_a), count_text(c.missing_b), count_text(c.planned));
   }
-  for (const std::string& note : c.notes) text += "Note: " + printable(note) + "\n";
+  for (const std::string& note : c.notes) text += fmt::format("Note: {}\n", printable(note));
   text +=
       "\nTV: mean total variation distance of the first token's distributions, a lower bound\n"
       "where the servers name only their likeliest tokens.\n";
-  text += "\nNext: " + printable(c.next_step) + "\n";
+  text += fmt::format("\nNext: {}\n", printable(c.next_step));
   return text;
 }
 

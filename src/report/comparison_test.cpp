@@ -12,8 +12,6 @@ using ::testing::Not;
 TEST(ComparisonText, ShowsEveryResidueTheNoiseAndWhatIsUndefined) {
   record::Comparison c{
       .name_a = "http://a\x1b[31m", .name_b = "http://b", .modulus = 2, .planned = 20};
-  c.sentence = "A and B differ.";
-  c.next_step = "Look.";
   c.all = {.n = 15, .correct_a = 15, .correct_b = 8, .flips = 7, .variation = 0.25};
   c.noise = record::ComparedGroup{.n = 20, .correct_a = 20, .correct_b = 20};
   c.missing_b = 5;
