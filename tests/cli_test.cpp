@@ -247,7 +247,9 @@ TEST_F(Program, StartsInUnderFiftyMilliseconds) {
   }
   fmt::print("best of five: {:.1f} ms of processor time, {:.1f} ms by the clock\n", 1000 * best,
              1000 * wall);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their start-up takes longer
   EXPECT_LT(best, 0.05);
+#endif
 }
 
 }  // namespace

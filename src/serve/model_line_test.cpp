@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -12,7 +13,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Runs `count` threads that enter in the order 0, 1, ...; what they saw is in `seen`.
+// Runs `count` threads that enter in the order 0, 1, ...; once joined, what they saw is in `served`
+// and `refused`.
 struct Crowd {
   Crowd(ModelLine& line, int count) {
     for (int i = 0; i < count; ++i) {
@@ -25,6 +27,10 @@ struct Crowd {
     }
   }
   ~Crowd() { join(); }
+  std::vector<int> refused_so_far() {
+    const std::lock_guard lock(mutex);
+    return refused;
+  }
   void join() {
     for (std::thread& thread : threads) {
       if (thread.joinable()) thread.join();
@@ -40,7 +46,7 @@ TEST(ModelLine, ServesInTheOrderOfArrivalAndRefusesBeyondTheBound) {
   ModelLine::Entry holder = line.enter();
   ASSERT_TRUE(holder.turn);
   Crowd crowd(line, 5);
-  EXPECT_THAT(crowd.refused, ::testing::ElementsAre(3, 4));
+  EXPECT_THAT(crowd.refused_so_far(), ::testing::ElementsAre(3, 4));
   holder.turn.reset();
   crowd.join();
   EXPECT_THAT(crowd.served, ::testing::ElementsAre(0, 1, 2));
