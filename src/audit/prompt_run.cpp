@@ -24,6 +24,7 @@ Json make_manifest(const lm::LanguageModel& model, const task::Task& task, const
                    {"model", {{"kind", identity.kind}, {"sha256", identity.sha256}}},
                    {"prompt_set_sha256", plan.prompt_set_sha256}};
   if (!options.design.is_null()) manifest["sequential"] = options.design;
+  if (!options.server.is_null()) manifest["server"] = options.server;
   if (options.position_offset != 0) manifest["position_offset"] = options.position_offset;
   return manifest;
 }
@@ -161,20 +162,28 @@ PromptRun::PromptRun(lm::LanguageModel& model, const task::Task& task,
       journal_path_(
           open_folder(options.folder, options.resume, make_manifest(model, task, plan_, options))),
       journal_(journal_path_),
-      observations_(record::read_journal(journal_path_)),
       replies_(static_cast<std::size_t>(task.items() * task.modulus())) {
-  for (const record::Observation& observation : observations_) {
+  for (record::Observation& observation : record::read_journal(journal_path_)) {
     const bool planned = observation.item >= 0 && observation.item < task.items() &&
                          observation.residue >= 0 && observation.residue < task.modulus();
-    if (!planned || replies_[index(observation.item, planned_residue(observation.residue))]) {
+    const auto& before =
+        planned ? replies_[index(observation.item, planned_residue(observation.residue))]
+                : std::nullopt;
+    if (!planned || (before && before->correct)) {
       throw base::usage_error("audit",
-                              "expected one line per planned prompt in {}, got item {} residue {} "
+                              "expected one reply per planned prompt in {}, got item {} residue {} "
                               "again or outside the plan",
                               journal_path_.string(), observation.item, observation.residue);
     }
-    take(observation);
+    take(std::move(observation));
   }
   done_before_ = done_;
+  for (std::optional<Reply>& reply : replies_) {
+    if (!reply || reply->correct || !options.ask_again) continue;
+    reply->to_ask_again = options.ask_again(observations_[reply->line].reply_class);
+    done_before_ -= reply->to_ask_again ? 1 : 0;
+    done_ -= reply->to_ask_again ? 1 : 0;
+  }
 }
 
 std::int64_t PromptRun::planned_residue(std::int64_t residue) const {
@@ -186,15 +195,26 @@ std::size_t PromptRun::index(std::int64_t item, std::int64_t residue) const {
   return static_cast<std::size_t>(item * task_.modulus() + residue);
 }
 
-void PromptRun::take(const record::Observation& observation) {
-  replies_[index(observation.item, planned_residue(observation.residue))] =
-      Reply{observation.correct};
-  ++done_;
+void PromptRun::take(record::Observation&& observation) {
+  std::optional<Reply>& reply =
+      replies_[index(observation.item, planned_residue(observation.residue))];
   correct_ += observation.correct.value_or(false) ? 1 : 0;
+  if (reply) {  // a later line replaces one without a reply
+    done_ += reply->to_ask_again ? 1 : 0;
+    ++asked_again_;
+    reply->correct = observation.correct;
+    reply->to_ask_again = false;
+    observations_[reply->line] = std::move(observation);
+    return;
+  }
+  reply = Reply{.correct = observation.correct, .line = observations_.size()};
+  observations_.push_back(std::move(observation));
+  ++done_;
 }
 
 bool PromptRun::has(std::int64_t item, std::int64_t residue) const {
-  return replies_[index(item, residue)].has_value();
+  const auto& reply = replies_[index(item, residue)];
+  return reply && !reply->to_ask_again;
 }
 
 std::optional<bool> PromptRun::correct(std::int64_t item, std::int64_t residue) const {
@@ -204,11 +224,11 @@ std::optional<bool> PromptRun::correct(std::int64_t item, std::int64_t residue) 
 void PromptRun::keep(record::Observation observation) {
   journal_.append(observation);
   if (sync_each_) journal_.sync();
-  take(observation);
-  observations_.push_back(std::move(observation));
+  take(std::move(observation));
 }
 
-void PromptRun::ask(const std::vector<task::Prompt>& prompts) {
+void PromptRun::ask(const std::vector<task::Prompt>& prompts,
+                    const std::function<void()>& on_kept) {
   std::vector<lm::ScoreRequest> in_ids;
   std::vector<lm::AnswerRequest> in_words;
   for (const task::Prompt& prompt : prompts) {
@@ -223,14 +243,17 @@ void PromptRun::ask(const std::vector<task::Prompt>& prompts) {
   }
   const auto on_reply = [&](std::size_t i, const auto& reply) {
     keep(observe(task_, prompts[i], reply, offset_));
+    on_kept();
   };
   if (!in_ids.empty()) model_.score_each(in_ids, on_reply);
   if (!in_words.empty()) model_.answer_each(in_words, on_reply);
 }
 
-bool PromptRun::ask(std::vector<PromptKey> keys) {
+void PromptRun::ask(std::vector<PromptKey> keys,
+                    const std::function<void(const RunProgress&)>& on_progress,
+                    std::int64_t planned) {
   std::erase_if(keys, [&](const PromptKey& key) { return has(key.item, key.residue); });
-  if (keys.empty()) return false;
+  if (keys.empty()) return;
   std::ranges::stable_sort(
       keys, {}, [&](const PromptKey& key) { return task_.haystack(key.item, key.residue); });
   try {
@@ -242,22 +265,34 @@ bool PromptRun::ask(std::vector<PromptKey> keys) {
            ++begin) {
         prompts.push_back(task_.prompt(begin->item, begin->residue));
       }
-      ask(prompts);
+      ask(prompts, [&] {
+        if (sync_each_ && on_progress) on_progress(progress(planned));
+      });
     }
+  } catch (const base::Error& error) {
+    journal_.sync();
+    if (error.kind() != base::ErrorKind::kInterrupted) throw;
+    stopped_ = true;
+    why_stopped_ = base::stop_requested() ? "" : error.what();
+    return;
   } catch (...) {
     journal_.sync();
     throw;
   }
   journal_.sync();
-  return true;
+  if (!sync_each_ && on_progress) on_progress(progress(planned));
 }
 
-std::vector<record::Observation> PromptRun::observations() const {
-  std::vector<record::Observation> sorted = observations_;
-  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+AuditRun PromptRun::result(bool complete) const {
+  AuditRun run{.observations = observations_,
+               .plan = plan_,
+               .asked_again = asked_again_,
+               .complete = complete,
+               .stopped = why_stopped_};
+  std::sort(run.observations.begin(), run.observations.end(), [](const auto& a, const auto& b) {
     return std::pair(a.item, a.residue) < std::pair(b.item, b.residue);
   });
-  return sorted;
+  return run;
 }
 
 RunProgress PromptRun::progress(std::int64_t planned) const {

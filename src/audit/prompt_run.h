@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "audit/position_check.h"
@@ -27,8 +29,10 @@ struct PromptRunOptions {
   std::filesystem::path folder;
   bool resume = false;
   base::Json design;  // what the manifest says of a sequential audit; null for a fixed one
-  std::int64_t position_offset = 0;  // as RunOptions
-  bool sync_each = false;            // likewise
+  std::int64_t position_offset = 0;                   // as RunOptions
+  bool sync_each = false;                             // likewise
+  base::Json server;                                  // likewise
+  std::function<bool(const std::string&)> ask_again;  // likewise
 };
 
 class PromptRun {
@@ -41,22 +45,27 @@ class PromptRun {
   std::optional<bool> correct(std::int64_t item, std::int64_t residue) const;
 
   // Asks the prompts that the journal lacks, haystack by haystack, and journals each reply as it
-  // comes: synced one by one where replies cost money, else once per model call. False: it lacked
-  // none. Throws what the model throws, with the replies that came journalled.
-  bool ask(std::vector<PromptKey> keys);
+  // comes: synced one by one where replies cost money, else once per model call. Tells on_progress
+  // (may be empty) of each such sync. Throws what the model throws, with the replies that came
+  // journalled; kInterrupted is not thrown but makes stopped() true.
+  void ask(std::vector<PromptKey> keys, const std::function<void(const RunProgress&)>& on_progress,
+           std::int64_t planned);
+  bool stopped() const { return stopped_; }
 
   const PlanCheck& plan() const { return plan_; }
-  // By item and residue, in whatever order the replies came.
-  std::vector<record::Observation> observations() const;
-  RunProgress progress(std::int64_t planned) const;
+  // What was found so far: observations by item and residue, in whatever order the replies came.
+  AuditRun result(bool complete) const;
 
  private:
   struct Reply {
     std::optional<bool> correct;
+    std::size_t line = 0;       // its observation
+    bool to_ask_again = false;  // missing, and this session is to try again
   };
-  void take(const record::Observation& observation);
+  RunProgress progress(std::int64_t planned) const;
+  void take(record::Observation&& observation);
   void keep(record::Observation observation);
-  void ask(const std::vector<task::Prompt>& prompts);
+  void ask(const std::vector<task::Prompt>& prompts, const std::function<void()>& on_kept);
   std::int64_t planned_residue(std::int64_t residue) const;  // of an observation's
   std::size_t index(std::int64_t item, std::int64_t residue) const;
 
@@ -72,6 +81,9 @@ class PromptRun {
   std::int64_t done_ = 0;
   std::int64_t done_before_ = 0;  // by earlier sessions
   std::int64_t correct_ = 0;
+  std::int64_t asked_again_ = 0;
+  bool stopped_ = false;
+  std::string why_stopped_;
   base::Stopwatch watch_;
 };
 

@@ -13,25 +13,24 @@ AuditRun run_audit(lm::LanguageModel& model, const task::Task& task, const RunOp
                 {.folder = options.folder,
                  .resume = options.resume,
                  .position_offset = options.position_offset,
-                 .sync_each = options.sync_each});
-  const auto result = [&](bool complete) {
-    return AuditRun{.observations = run.observations(), .plan = run.plan(), .complete = complete};
-  };
+                 .sync_each = options.sync_each,
+                 .server = options.server,
+                 .ask_again = options.ask_again});
   const std::vector<std::int64_t> residues = asked_residues(task, options.position_offset);
   // Whole groups of items that share a haystack.
   const std::int64_t group = task.block_items();
   const std::int64_t block = (options.block_items + group - 1) / group * group;
   for (std::int64_t first = 0; first < task.items(); first += block) {
-    if (base::stop_requested()) return result(false);
+    if (base::stop_requested()) return run.result(false);
     std::vector<PromptKey> keys;
     const std::int64_t end = std::min(first + block, task.items());
     for (std::int64_t item = first; item < end; ++item) {
       for (const std::int64_t residue : residues) keys.push_back({item, residue});
     }
-    if (run.ask(keys) && on_progress)
-      on_progress(run.progress(task.items() * std::ssize(residues)));
+    run.ask(keys, on_progress, task.items() * std::ssize(residues));
+    if (run.stopped()) return run.result(false);
   }
-  return result(true);
+  return run.result(true);
 }
 
 }  // namespace kvphase::audit

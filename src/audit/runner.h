@@ -2,7 +2,7 @@
 // resumable. Must not know transports, tensors or what a position means to the task.
 //
 // A run folder holds manifest.json (what was asked of whom) and journal.jsonl (one observation per
-// prompt).
+// prompt; a later line of a prompt replaces an earlier one without a reply).
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "audit/position_check.h"
+#include "base/json.h"
 #include "lm/language_model.h"
 #include "record/observation.h"
 #include "task/task.h"
@@ -27,6 +28,11 @@ struct RunOptions {
   // the journal include them.
   std::int64_t position_offset = 0;
   bool sync_each = false;  // every reply is on the disk before the next: they cost money
+  base::Json server;  // how a server is asked, for the manifest; never a key; null: not a server
+  // Of a missing reply that an earlier session journalled, by its class: whether to ask again.
+  // Empty: never. Only replies in which the model did not speak may be: choosing among its answers
+  // would bias the sample.
+  std::function<bool(const std::string& reply_class)> ask_again;
 };
 
 struct RunProgress {
@@ -40,12 +46,16 @@ struct RunProgress {
 struct AuditRun {
   std::vector<record::Observation> observations;
   PlanCheck plan;
-  bool complete = false;  // false: base::stop_requested(); resume to finish
+  // Prompts without a reply at first that were asked again, in all sessions.
+  std::int64_t asked_again = 0;
+  bool complete = false;  // false: stopped; resume to finish
+  std::string stopped;    // why, in words; empty: by the user
 };
 
 // Throws: usage error when the folder exists (or, resuming, belongs to another configuration; the
 // differing keys are listed) or a prompt is longer than the model's context; phase-control error
-// when the plan's positions are not balanced.
+// when the plan's positions are not balanced. A stop, by the user or by the model (kInterrupted),
+// is an incomplete run.
 AuditRun run_audit(lm::LanguageModel& model, const task::Task& task, const RunOptions& options,
                    const std::function<void(const RunProgress&)>& on_progress);
 

@@ -185,7 +185,9 @@ SequentialAudit run_sequential_audit(lm::LanguageModel& model, const task::Task&
                  .resume = options.resume,
                  .design = std::move(design),
                  .position_offset = options.position_offset,
-                 .sync_each = options.sync_each});
+                 .sync_each = options.sync_each,
+                 .server = options.server,
+                 .ask_again = {}});
   SequentialAudit audit;
   audit.search = stats::run_sequential(
       [&](std::int64_t item, std::int64_t phase) {
@@ -200,14 +202,10 @@ SequentialAudit run_sequential_audit(lm::LanguageModel& model, const task::Task&
             keys.push_back({item, residue_of(item, phase, R, options)});
           }
         }
-        if (run.ask(keys) && on_progress) {
-          on_progress(run.progress(task.items() * options.stride));
-        }
-        return true;
+        run.ask(keys, on_progress, task.items() * options.stride);
+        return !run.stopped();
       });
-  audit.run = {.observations = run.observations(),
-               .plan = run.plan(),
-               .complete = audit.search.stop != stats::StopReason::kInterrupted};
+  audit.run = run.result(audit.search.stop != stats::StopReason::kInterrupted);
   return audit;
 }
 

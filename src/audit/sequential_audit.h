@@ -31,6 +31,7 @@ struct SequentialAuditOptions {
   std::uint64_t seed = 1;                  // of the residues
   std::int64_t position_offset = 0;        // as RunOptions
   bool sync_each = false;                  // likewise
+  base::Json server;                       // likewise
 };
 
 struct SequentialAudit {

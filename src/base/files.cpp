@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "base/error.h"
 
@@ -171,9 +172,15 @@ void LineAppender::append(std::string_view line) {
 
 void LineAppender::sync() {
   if (buffer_.empty()) return;
-  write_all(descriptor_, buffer_, path_);
-  written_ += static_cast<std::int64_t>(buffer_.size());
-  buffer_.clear();
+  // A full disk may have taken a part: the file keeps whole lines only, whatever is tried later.
+  const std::string lines = std::exchange(buffer_, {});
+  try {
+    write_all(descriptor_, lines, path_);
+  } catch (const Error&) {
+    if (::ftruncate(descriptor_, written_) == 0) ::lseek(descriptor_, written_, SEEK_SET);
+    throw;
+  }
+  written_ += static_cast<std::int64_t>(lines.size());
   if (::fsync(descriptor_) != 0) {
     throw environment_error("files", "expected to sync {}, got: {}", path_.string(),
                             std::strerror(errno));

@@ -34,7 +34,9 @@ class LineAppender {
   LineAppender& operator=(const LineAppender&) = delete;
 
   void append(std::string_view line);  // adds the newline; buffered until sync()
-  void sync();                         // writes the buffer and fsyncs
+  // Writes the buffer and fsyncs. When the disk is full none of the buffer is kept, and the file
+  // ends with the lines of the last sync().
+  void sync();
 
   std::int64_t size() const { return written_; }  // bytes of the file after the last sync()
   // Cuts the synced file down to its first `bytes`; a shorter file stays as it is. `bytes` must be

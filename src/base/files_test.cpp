@@ -1,6 +1,9 @@
 #include "base/files.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
 
 #include "base/error.h"
 
@@ -58,6 +61,26 @@ TEST_F(Files, AppenderGoesBackToAnEarlierSize) {
   LineAppender log(folder_ / "log");
   EXPECT_EQ(log.size(), 12);
   log.truncate(100);
+  EXPECT_EQ(read_file(folder_ / "log"), "first\nthird\n");
+}
+
+// As a full disk: writes past the limit take a part or fail.
+TEST_F(Files, AppendingToAFullDiskKeepsWholeLinesOnlyAndWorksAgainWhenThereIsRoom) {
+  LineAppender log(folder_ / "log");
+  log.append("first");
+  log.sync();
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 10;  // the second line fits in part
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  log.append("the second line");
+  EXPECT_THROW(log.sync(), Error);
+  EXPECT_EQ(read_file(folder_ / "log"), "first\n");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  log.append("third");
+  log.sync();
   EXPECT_EQ(read_file(folder_ / "log"), "first\nthird\n");
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "cli/audit_checkpoint.h"
+#include "cli/audit_endpoint.h"
 #include "cli/command.h"
 #include "report/terminal.h"
 #include "report/write.h"
@@ -17,126 +18,186 @@ namespace {
 
 struct AuditArguments {
   std::string model;
-  std::string task = "lookup";
+  std::string task;
   std::string out;
   std::string resume;
-  std::string control;
+  std::string junit;
   std::vector<std::string> require;
-  bool sequential = false;
   std::optional<std::int64_t> block_items;
   bool json = false;
-  std::string padding = "prefix";
   std::int64_t seed = 1;
-  CheckpointAudit audit;
+  AuditSettings settings;
+  CheckpointAudit checkpoint;  // with the choices of the lookup task
+  EndpointAudit endpoint;
+  std::vector<const CLI::Option*> only_checkpoint;
+  std::vector<const CLI::Option*> only_endpoint;
 };
 
-task::Padding padding_of(const std::string& name) {
-  if (name == "prefix") return task::Padding::kPrefix;
-  if (name == "in-sequence") return task::Padding::kInSequence;
-  throw base::usage_error("audit", "expected --padding prefix or in-sequence, got '{}'", name);
+bool is_address(const std::string& model) { return model.find("://") != std::string::npos; }
+
+// A folder's name out of an address: letters and digits stay, the rest becomes one dash.
+std::string name_of_address(const std::string& address) {
+  std::string name;
+  for (const char c : address.substr(address.find("://") + 3)) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.') {
+      name += c;
+    } else if (!name.empty() && name.back() != '-') {
+      name += '-';
+    }
+  }
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  return name;
 }
 
-ExitCode run_audit_command(const AuditArguments& arguments, const Session& session) {
-  if (arguments.model.find("://") != std::string::npos) {
-    throw base::usage_error("audit", "expected a checkpoint folder, got the address {}",
-                            arguments.model);
-  }
+AuditSettings settings_of(const AuditArguments& arguments) {
+  AuditSettings settings = arguments.settings;
   if (!arguments.out.empty() && !arguments.resume.empty()) {
     throw base::usage_error("audit",
                             "expected --out or --resume, got both; --resume names the folder");
   }
-  CheckpointAudit audit = arguments.audit;
-  audit.padding = padding_of(arguments.padding);
   if (arguments.seed < 0) {
     throw base::usage_error("audit", "expected a --seed of at least 0, got {}", arguments.seed);
   }
-  audit.seed = static_cast<std::uint64_t>(arguments.seed);
-  audit.checkpoint = arguments.model;
-  audit.control = arguments.control;
+  settings.seed = static_cast<std::uint64_t>(arguments.seed);
   for (const std::string& text : arguments.require) {
-    audit.requirements.push_back(audit::parse_requirement(text));
+    settings.requirements.push_back(audit::parse_requirement(text));
   }
-  audit.sequential = arguments.sequential;
-  if (arguments.block_items && !audit.sequential) {
+  if (arguments.block_items && !settings.sequential) {
     throw base::usage_error("audit", "expected --sequential with --block-items, got it alone");
   }
-  audit.block_items = arguments.block_items.value_or(audit.block_items);
-  if (audit.sequential && (audit.requirements.size() > 1 ||
-                           std::ranges::any_of(audit.requirements, [](const auto& requirement) {
-                             return requirement.kind != audit::RequirementKind::kWorst;
-                           }))) {
+  settings.block_items = arguments.block_items.value_or(settings.block_items);
+  if (settings.sequential &&
+      (settings.requirements.size() > 1 ||
+       std::ranges::any_of(settings.requirements, [](const auto& requirement) {
+         return requirement.kind != audit::RequirementKind::kWorst;
+       }))) {
     throw base::usage_error(
         "audit",
         "expected at most one requirement, worst>=X, with --sequential, got {}; "
         "gap and period need a fixed number of items",
         fmt::join(arguments.require, " and "));
   }
-  audit.resume = !arguments.resume.empty();
-  audit.out = audit.resume ? arguments.resume : arguments.out;
-  if (audit.out.empty()) {
-    const auto folder = std::filesystem::weakly_canonical(audit.checkpoint).filename().string();
-    audit.out = fmt::format("runs/{}-{}-{}", folder, arguments.task,
-                            audit.padding == task::Padding::kPrefix ? "prefix" : "in-sequence");
+  settings.resume = !arguments.resume.empty();
+  settings.out = settings.resume ? arguments.resume : arguments.out;
+  if (settings.out.empty()) {
+    const std::string model =
+        is_address(arguments.model)
+            ? name_of_address(arguments.model)
+            : std::filesystem::weakly_canonical(arguments.model).filename().string();
+    settings.out =
+        fmt::format("runs/{}-{}-{}", model, arguments.task.empty() ? "lookup" : arguments.task,
+                    arguments.checkpoint.lookup.padding);
   }
-  const AuditOutcome outcome = audit_checkpoint(audit, session);
-  if (!outcome.complete) {
-    session.console.warning(
-        fmt::format("stopped; what was answered is kept. Go on with the same options and --resume "
-                    "{} in place of --out",
-                    audit.out.string()));
+  return settings;
+}
+
+void refuse_given(const std::vector<const CLI::Option*>& options, std::string_view place) {
+  for (const CLI::Option* option : options) {
+    if (option->count() == 0) continue;
+    throw base::usage_error("audit", "expected {} only with {}, got it without", option->get_name(),
+                            place);
+  }
+}
+
+ExitCode finish(const AuditArguments& arguments, const AuditSettings& settings,
+                const EndpointOutcome& outcome, const Session& session) {
+  const AuditOutcome& audit = outcome.audit;
+  if (!audit.complete) {
+    session.console.warning(fmt::format(
+        "stopped{}; what was answered is kept. Go on with the same options and --resume {} in "
+        "place of --out",
+        audit.stopped.empty() ? "" : ": " + audit.stopped, settings.out.string()));
     return kInterrupted;
   }
   if (arguments.json) {
-    session.console.result(report::result_json(outcome.result));
+    session.console.result(report::result_json(audit.result));
   } else {
     session.console.result(
-        report::terminal_report(outcome.result, {.color = session.console.color_on_stdout()}));
+        report::terminal_report(audit.result, {.color = session.console.color_on_stdout()}));
   }
-  session.console.progress(fmt::format("report: {}", (audit.out / "report.html").string()));
-  return exit_code_of(outcome.result);
+  session.console.progress(fmt::format("report: {}", (settings.out / "report.html").string()));
+  const ExitCode code = exit_code_of(audit.result);
+  if (!outcome.too_much_missing || code == kRequirementNotMet) return code;
+  session.console.warning(fmt::format(
+      "{} of {} replies are missing, more than --max-missing allows; --resume {} --retry-errors "
+      "asks them again",
+      audit.result.design.missing, audit.result.design.observations, settings.out.string()));
+  return kEnvironment;
+}
+
+ExitCode run_audit_command(const AuditArguments& arguments, const Session& session) {
+  const AuditSettings settings = settings_of(arguments);
+  if (is_address(arguments.model)) {
+    refuse_given(arguments.only_checkpoint, "a checkpoint");
+    EndpointAudit endpoint = arguments.endpoint;
+    endpoint.url = arguments.model;
+    endpoint.task = arguments.task;
+    endpoint.lookup = arguments.checkpoint.lookup;
+    const EndpointOutcome outcome = audit_endpoint(endpoint, settings, session);
+    if (!outcome.dry_run.empty()) {
+      session.console.result(outcome.dry_run);
+      return kSuccess;
+    }
+    return finish(arguments, settings, outcome, session);
+  }
+  refuse_given(arguments.only_endpoint, "a server's address (http://HOST:PORT)");
+  CheckpointAudit checkpoint = arguments.checkpoint;
+  checkpoint.checkpoint = arguments.model;
+  return finish(arguments, settings, {.audit = audit_checkpoint(checkpoint, settings, session)},
+                session);
 }
 
 }  // namespace
 
 Action add_audit(CLI::App& options) {
   auto arguments = std::make_shared<AuditArguments>();
-  CheckpointAudit& audit = arguments->audit;
-  options.add_option("model", arguments->model, "Checkpoint folder of `kvphase train`")->required();
+  AuditSettings& settings = arguments->settings;
+  LookupChoices& lookup = arguments->checkpoint.lookup;
+  options
+      .add_option("model", arguments->model,
+                  "Checkpoint folder of `kvphase train`, or a server: http://HOST:PORT[/v1]")
+      ->required();
   options.add_option("--task", arguments->task, "lookup (default)")
       ->check(CLI::IsMember({"lookup"}).description(""));
-  options.add_option("--padding", arguments->padding,
+  options.add_option("--padding", lookup.padding,
                      "prefix (default): the records move together; in-sequence: each by itself");
-  options.add_option("-R,--modulus", audit.modulus,
+  options.add_option("-R,--modulus", lookup.modulus,
                      "Residues of the target's position (default 24)");
-  options.add_option("--items", audit.items,
+  options.add_option("--items", lookup.items,
                      "Items, each asked at every residue (default 576; at least 2R; R*R balance "
                      "positions exactly)");
   options.add_option("--seed", arguments->seed, "Seed of prompts and resampling (default 1)");
-  options.add_option("--records", audit.records, "Records per prompt (default: as trained)");
-  options.add_option("--haystack", audit.haystack,
+  options.add_option("--records", lookup.records, "Records per prompt (default: as trained)");
+  options.add_option("--haystack", lookup.haystack,
                      "Tokens before the question (default: as trained)");
-  options.add_option("--demonstrations", audit.demonstrations,
+  options.add_option("--demonstrations", lookup.demonstrations,
                      "Answered questions before the target's (default 8, fewer with few records)");
-  options.add_option("--stride", audit.stride,
+  options.add_option("--stride", settings.stride,
                      "Stride to fold by when the model has no chunked layer of its own");
-  options.add_option("--min-accuracy", audit.min_accuracy,
+  options.add_option("--min-accuracy", settings.min_accuracy,
                      "Mean below which flat means 'not learned' (exit 3)");
   options.add_option("--require", arguments->require, kRequireHelp)
       ->type_name("WHAT")
       ->allow_extra_args(false);
-  options.add_flag("--sequential", arguments->sequential,
+  options.add_flag("--sequential", settings.sequential,
                    "Stop as soon as the worst phase is known (and worst>=X decided)");
   options
       .add_option("--block-items", arguments->block_items,
                   "Items between looks of a sequential audit (default 10)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}).description(""));
-  options.add_option("--control", arguments->control,
-                     "Folder of an audited control to draw beside");
-  options.add_option("--threads", audit.threads, "Threads (default: all cores)");
+  options.add_option("--control", settings.control, "Folder of an audited control to draw beside");
+  arguments->only_checkpoint.push_back(options.add_option(
+      "--threads", arguments->checkpoint.threads, "Threads (default: all cores)"));
   options.add_option("-o,--out", arguments->out,
                      "New run folder (default runs/MODEL-TASK-PADDING)");
   options.add_option("--resume", arguments->resume, "Finish the interrupted run in this folder");
   options.add_flag("--json", arguments->json, "The result object on stdout");
+  arguments->only_endpoint = declare_endpoint_options(options, arguments->endpoint.choices);
+  arguments->only_endpoint.push_back(
+      options
+          .add_option("--language", arguments->endpoint.language,
+                      "Checkpoint folder that says the lookup language, for a server that cannot")
+          ->group(arguments->only_endpoint.front()->get_group()));
   return [arguments](const Session& session) { return run_audit_command(*arguments, session); };
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/stop.h"
+#include "cli/checkpoint_language.h"
 #include "cli/command.h"
 #include "cli/lab_api.h"
 #include "serve/server.h"
@@ -37,6 +38,9 @@ ExitCode serve_checkpoint(const Options& options, const Session& session) {
   serve::ServeOptions server_options = options.server;
   server_options.api_key = api_key(options.api_key_env);
   const auto model = load_lab().open_checkpoint(options.checkpoint, options.threads);
+  if (const base::Json language = language_of_card(options.checkpoint); !language.is_null()) {
+    server_options.about_model = {{"language", language}};
+  }
   serve::Server server(*model, server_options);
   const int port = server.start(options.host, options.port);
   const std::string url = serve::server_url(options.host, port);

@@ -13,7 +13,7 @@
 #include "endpoint/json_text.h"
 #include "endpoint/limiter.h"
 #include "endpoint/secrets.h"
-#include "endpoint/sse.h"
+#include "endpoint/stream_folder.h"
 
 namespace kvphase::endpoint {
 namespace {
@@ -31,102 +31,6 @@ void sleep_unless_stopped(double seconds) {
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
-
-// A stream of events folded into one body.
-class StreamFolder {
- public:
-  StreamFolder(const ServerApi& api, bool json_lines) : api_(api), json_lines_(json_lines) {}
-
-  bool push(std::string_view piece) {
-    if (plain_ || (!json_lines_ && !started_ && is_plain_json(piece))) {
-      plain_ = true;
-      text_ += piece;
-      return true;
-    }
-    // Empty lines keep a connection alive; what follows them may still be one plain body.
-    started_ = started_ || piece.find_first_not_of(" \r\n\t") != std::string_view::npos;
-    if (!json_lines_) {
-      parser_.push(piece, [this](const SseEvent& event) { take(event.data); });
-    } else {
-      text_ += piece;
-      std::size_t start = 0;
-      for (std::size_t end = 0; (end = text_.find('\n', start)) != std::string::npos;
-           start = end + 1) {
-        take(std::string_view(text_).substr(start, end - start));
-      }
-      text_.erase(0, start);
-    }
-    return !failed_;
-  }
-
-  // Fills the reply from what came.
-  void finish(const CompletionRequest& request, Reply& reply) {
-    if (plain_) {  // a server that answers a stream request with one body
-      whole_ = Json();
-      take(text_);
-      finished_ = !failed_;
-    } else if (json_lines_) {
-      if (text_.find_first_not_of(" \r\n") != std::string::npos) take(text_);
-    } else {
-      parser_.finish([this](const SseEvent& event) { take(event.data); });
-    }
-    if (error_) {
-      read_refusal(200, error_, error_->message, reply);
-      reply.detail = "inside the stream: " + reply.detail;
-    } else if (failed_) {
-      reply.outcome = Outcome::kInvalidBody;
-      reply.detail = "inside the stream: " + problem_;
-    } else if (!finished_) {
-      reply.outcome = Outcome::kStreamCut;
-      reply.detail = fmt::format("the stream ended after {} events without a finish reason{}",
-                                 events_, reply.detail.empty() ? "" : ": " + reply.detail);
-    } else {
-      api_.read(whole_, request, reply);
-    }
-  }
-
-  bool anything() const { return events_ > 0; }
-
- private:
-  static bool is_plain_json(std::string_view piece) {
-    const std::size_t start = piece.find_first_not_of(" \r\n\t");
-    return start != std::string_view::npos && piece[start] == '{';
-  }
-
-  void take(std::string_view data) {
-    if (failed_ || data.find_first_not_of(" \r\n") == std::string_view::npos) return;
-    if (data == "[DONE]") return;
-    const JsonText json = read_json(data);
-    if (!json.value) {
-      failed_ = true;
-      problem_ = json.problem;
-      return;
-    }
-    if ((error_ = find_error(*json.value))) {
-      failed_ = true;
-      return;
-    }
-    ++events_;
-    if (plain_) {
-      whole_ = *json.value;
-    } else if (api_.fold(whole_, *json.value)) {
-      finished_ = true;
-    }
-  }
-
-  const ServerApi& api_;
-  bool json_lines_;
-  SseParser parser_;
-  std::string text_;
-  Json whole_ = Json::object();
-  std::optional<ErrorBody> error_;
-  std::string problem_;
-  std::int64_t events_ = 0;
-  bool started_ = false;
-  bool plain_ = false;
-  bool failed_ = false;
-  bool finished_ = false;
-};
 
 }  // namespace
 
@@ -159,31 +63,20 @@ class Client::Impl {
     const WireRequest wire = api_->completion(request);
     double waited = 0;
     for (int attempt = 1;; ++attempt) {
-      const std::int64_t ticket = gate_.enter();
-      Reply reply;
-      if (ticket < 0) {
-        reply.outcome = Outcome::kStopped;
-        reply.detail = "stopped before it was asked";
-      } else {
-        reply = attempt_once(wire, request);
-        gate_.leave(ticket, reply.answered() ? AttemptEnd::kSuccess
-                            : reply.outcome == Outcome::kRateLimited ||
-                                    reply.outcome == Outcome::kOverloaded
-                                ? AttemptEnd::kPushedBack
-                                : AttemptEnd::kNeutral);
-      }
+      Reply reply = ask_within_limits(wire, request);
       clean(reply);
       reply.attempts = attempt;
       reply.waited_seconds = waited;
-      errors_.add(reply);
+      if (reply.outcome != Outcome::kStopped) errors_.add(reply);
       RetryDecision decision;
       {
         const std::lock_guard lock(random_mutex_);
         decision = decide_retry(options_.retry, reply, attempt, random_);
       }
-      if (!decision.retry || base::stop_requested()) return reply;
-      options_.sleep(decision.wait);
+      if (!decision.retry) return reply;
+      if (!base::stop_requested()) options_.sleep(decision.wait);
       waited += decision.wait;
+      if (base::stop_requested()) return stopped("stopped before it was asked again");
     }
   }
 
@@ -343,6 +236,32 @@ class Client::Impl {
     return http_.send(request);
   }
 
+  static Reply stopped(std::string why) {
+    return {.outcome = Outcome::kStopped, .detail = std::move(why)};
+  }
+
+  // One attempt, when there is a place for it and money left.
+  Reply ask_within_limits(const WireRequest& wire, const CompletionRequest& request) {
+    const std::int64_t place = gate_.enter();
+    if (place < 0) return stopped("stopped before it was asked");
+    std::optional<std::int64_t> ticket;
+    if (options_.spending) {
+      ticket = options_.spending->admit(request);
+      if (!ticket) {
+        gate_.leave(place, AttemptEnd::kNeutral);
+        return stopped("a cap was reached: " + options_.spending->refused_because());
+      }
+    }
+    Reply reply = attempt_once(wire, request);
+    if (ticket) options_.spending->settle(*ticket, reply);
+    const bool pushed_back =
+        reply.outcome == Outcome::kRateLimited || reply.outcome == Outcome::kOverloaded;
+    gate_.leave(place, reply.answered() ? AttemptEnd::kSuccess
+                       : pushed_back    ? AttemptEnd::kPushedBack
+                                        : AttemptEnd::kNeutral);
+    return reply;
+  }
+
   Reply attempt_once(const WireRequest& wire, const CompletionRequest& request) {
     Reply reply;
     StreamFolder folder(*api_, wire.json_lines);
@@ -421,6 +340,12 @@ const ServerInfo& Client::info() const { return impl_->info_; }
 const ServerApi& Client::api() const { return *impl_->api_; }
 const ErrorLog& Client::errors() const { return impl_->errors_; }
 Reply Client::complete(const CompletionRequest& request) { return impl_->complete(request); }
+Spent Client::spent() const {
+  return impl_->options_.spending ? impl_->options_.spending->spent() : Spent{};
+}
+std::string Client::spending_refused() const {
+  return impl_->options_.spending ? impl_->options_.spending->refused_because() : "";
+}
 std::string Client::redact(std::string_view text) const { return impl_->redactor_.message(text); }
 
 std::vector<Reply> Client::complete_all(

@@ -17,6 +17,7 @@
 #include "endpoint/reply.h"
 #include "endpoint/retry.h"
 #include "endpoint/server.h"
+#include "endpoint/spending.h"
 
 namespace kvphase::endpoint {
 
@@ -35,6 +36,8 @@ struct ClientOptions {
   std::filesystem::path env_file = ".env";
   Environment environment = process_environment();
 
+  std::shared_ptr<Spending> spending;  // what completions cost, and caps; empty: not counted
+
   int concurrency = 4;                // most requests at once; the server's push-back lowers it
   std::uint64_t seed = 0;             // of the waits between attempts
   std::function<void(double)> sleep;  // seconds; empty: real, interrupted by base::stop_requested()
@@ -48,6 +51,7 @@ struct ServerInfo {
   std::string model;
   std::vector<std::string> models;  // all that it offers, the first 100
   std::int64_t context_length = 0;  // tokens, 0: unknown
+  base::Json card;                  // what `kvphase serve` says of its model, null elsewhere
   std::int64_t slots = 0;           // llama.cpp: requests that share the context, 0: unknown
   std::string evidence;             // why it is taken for this kind
   std::vector<std::string> notes;   // e.g. a key that was kept back
@@ -65,7 +69,8 @@ class Client {
   const ServerInfo& info() const;
   const ServerApi& api() const;
 
-  // One completion with its retries.
+  // One completion with its retries. Outcome::kStopped: the user stopped or a cap was reached
+  // before it had an answer; asked again later it may have one.
   Reply complete(const CompletionRequest& request);
 
   // Many, at most options.concurrency at once; the replies stand in the order of the requests.
@@ -82,6 +87,8 @@ class Client {
 
   // Every failed attempt, the retried ones included.
   const ErrorLog& errors() const;
+  Spent spent() const;                   // by completions; zero without options.spending
+  std::string spending_refused() const;  // the cap that was reached; empty: none
   // Takes the key out of a text that is to be shown.
   std::string redact(std::string_view text) const;
 

@@ -29,6 +29,7 @@ void read_models(const Json& list, ServerInfo& info, std::string& owner) {
     if (info.models.empty()) {
       owner = text_of(model, "owned_by");
       info.context_length = count_of(model, "max_model_len");
+      if (model.contains("kvphase")) info.card = model["kvphase"];
     }
     if (info.models.size() < 100) info.models.push_back(id);
   }

@@ -29,6 +29,13 @@ std::optional<lm::TokenId> spoken_id(const Reply& reply) {
   return std::nullopt;
 }
 
+std::optional<std::int64_t> card_number(const base::Json& card, const char* key) {
+  if (!card.is_object() || !card.contains(key) || !card[key].is_number_integer()) {
+    return std::nullopt;
+  }
+  return card[key].get<std::int64_t>();
+}
+
 }  // namespace
 
 EndpointModel::EndpointModel(std::shared_ptr<Client> client, EndpointModelOptions options)
@@ -43,7 +50,12 @@ EndpointModel::EndpointModel(std::shared_ptr<Client> client, EndpointModelOption
     throw base::usage_error("endpoint", "expected a server that takes {}, got {}", lacks,
                             name_of(client_->info().kind));
   }
-  options_.top_logprobs = std::min(options_.top_logprobs, can.max_top_logprobs);
+  std::int64_t most = can.max_top_logprobs;
+  for (const char* limit : {"max_logprobs", "vocab_size"}) {  // `kvphase serve` says them
+    const auto number = card_number(client_->info().card, limit);
+    if (number && *number >= 0) most = std::min(most, *number);
+  }
+  options_.top_logprobs = options_.top_logprobs < 0 ? most : std::min(options_.top_logprobs, most);
 }
 
 lm::ModelIdentity EndpointModel::identity() const {
@@ -59,7 +71,18 @@ lm::ModelIdentity EndpointModel::identity() const {
 }
 
 lm::ModelTraits EndpointModel::traits() const {
-  return {.context_length = client_->info().context_length};
+  lm::ModelTraits traits{.context_length = client_->info().context_length};
+  const base::Json& card = client_->info().card;
+  const auto is = [&](const char* key) {
+    return card.is_object() && card.contains(key) && card[key] == true;
+  };
+  traits.vocab_size = card_number(card, "vocab_size").value_or(0);
+  traits.window = card_number(card, "window");
+  traits.stride = card_number(card, "stride");
+  traits.local_window = card_number(card, "local_window");
+  traits.full_attention = is("full_attention");
+  traits.staggered_grid = is("staggered_grid");
+  return traits;
 }
 
 std::vector<lm::TokenId> EndpointModel::tokenize(std::string_view text) {
@@ -205,19 +228,23 @@ EndpointTotals EndpointModel::totals() const {
 
 void EndpointModel::complete(const std::vector<CompletionRequest>& requests,
                              const OnIndex& on_reply) {
-  bool stopped = false;
+  std::string stopped;
   client_->complete_all(requests, [&](std::size_t index, const Reply& reply) {
     // What the user's stop cut off is not missing, it was not asked: the caller resumes there.
     if (reply.outcome == Outcome::kStopped) {
-      stopped = true;
+      stopped = reply.detail;
       return;
     }
     count(reply);
     on_reply(index, reply);
+    failed_in_a_row_ = server_failed(reply.outcome) ? failed_in_a_row_ + 1 : 0;
+    if (failed_in_a_row_ < options_.give_up_after) return;
+    throw base::environment_error(
+        "endpoint", "expected replies from {}, got {} failures in a row, the last: {} ({})",
+        client_->info().address, failed_in_a_row_, name_of(reply.outcome), reply.detail);
   });
-  if (stopped) {
-    throw base::Error(base::ErrorKind::kInterrupted, "endpoint",
-                      "stopped before all replies came; resume to go on");
+  if (!stopped.empty()) {
+    throw base::Error(base::ErrorKind::kInterrupted, "endpoint", stopped + "; resume to go on");
   }
 }
 

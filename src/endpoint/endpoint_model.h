@@ -28,6 +28,7 @@ enum class PromptForm {
 struct EndpointModelOptions {
   PromptForm form = PromptForm::kTokens;
   // Likeliest tokens to ask for; more find more targets, up to the server's limit (20 on vLLM).
+  // -1: the whole vocabulary, where it is known, else as many as the server gives.
   std::int64_t top_logprobs = 20;
   // Tokens that the server adds to each prompt, as PositionProof found; another count in usage
   // makes a reply missing. Empty: unknown, then counts are not compared.
@@ -38,6 +39,9 @@ struct EndpointModelOptions {
   bool cold = true;
   std::int64_t answer_tokens = 0;  // more room for a model that thinks first; 0: as the task says
   bool stream = false;             // for gateways that close quiet connections
+  // Replies in a row of which none came from the model (nobody there, key refused, every request
+  // refused): then the server is given up. Larger: more prompts are missing after an outage.
+  std::int64_t give_up_after = 20;
 };
 
 // What was spent so far, by the server's own counts where it gives any.
@@ -54,7 +58,8 @@ struct EndpointTotals {
 
 class EndpointModel : public lm::LanguageModel {
  public:
-  // Throws a usage error for a form that the server does not have.
+  // Throws a usage error for a form that the server does not have. Asking throws an environment
+  // error when the server is given up, and kInterrupted when the user stops or a cap is reached.
   EndpointModel(std::shared_ptr<Client> client, EndpointModelOptions options);
 
   lm::ModelIdentity identity() const override;
@@ -72,6 +77,7 @@ class EndpointModel : public lm::LanguageModel {
   CompletionRequest completion(const lm::AnswerRequest& request, bool shared_only = false);
 
   EndpointTotals totals() const;
+  std::int64_t top_logprobs() const { return options_.top_logprobs; }  // that are asked for
 
  private:
   using OnIndex = std::function<void(std::size_t, const Reply&)>;
@@ -90,7 +96,8 @@ class EndpointModel : public lm::LanguageModel {
   std::map<std::string, std::vector<lm::TokenId>, std::less<>> piece_ids_;  // bounded
   std::size_t piece_bytes_ = 0;                                             // of its keys
   std::vector<std::string> cached_;  // the pieces that fill_cache() sent last
-  mutable std::mutex mutex_;         // of totals_
+  std::int64_t failed_in_a_row_ = 0;
+  mutable std::mutex mutex_;  // of totals_
   EndpointTotals totals_;
 };
 

@@ -115,8 +115,8 @@ std::string_view name_of(PositionRoute route) {
   return "none";
 }
 
-PositionProof prove_token_prompts(Client& client,
-                                  std::span<const std::vector<lm::TokenId>> prompts) {
+PositionProof prove_token_prompts(Client& client, std::span<const std::vector<lm::TokenId>> prompts,
+                                  const CompletionRequest& like) {
   PositionProof proof{.route = PositionRoute::kTokenPrompts};
   if (!client.api().capabilities().token_prompts) {
     return fail(std::move(proof),
@@ -125,8 +125,11 @@ PositionProof prove_token_prompts(Client& client,
   bool placed = !prompts.empty();  // every reply said where our tokens stand
   std::optional<std::int64_t> offset;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    const Reply reply = count_prompt(client, {.tokens = prompts[i]}, proof);
+    CompletionRequest request = like;
+    request.tokens = prompts[i];
+    const Reply reply = count_prompt(client, std::move(request), proof);
     if (!was_read(reply)) {
+      proof.failed_outcome = reply.outcome;
       return fail(std::move(proof),
                   fmt::format("prompt {} of {} tokens: {}", i, prompts[i].size(), describe(reply)));
     }
@@ -177,6 +180,7 @@ PositionProof prove_text_prompts(Client& client, const TextPrompt& prompt, std::
       const CompletionRequest request = prompt(item, n);
       const Reply reply = count_prompt(client, request, proof);
       if (!was_read(reply)) {
+        proof.failed_outcome = reply.outcome;
         return fail(std::move(proof),
                     fmt::format("item {} with {} fillers: {}", item, n, describe(reply)));
       }

@@ -36,6 +36,8 @@ struct PositionProof {
   PositionRoute route = PositionRoute::kNone;
   bool ok = false;
   std::string failed;  // the check that failed, in words; empty when ok
+  std::optional<Outcome>
+      failed_outcome;  // of the reply that did not come, where that was the check
   // Tokens that the server adds to what is sent; empty: not to be known from counts alone.
   std::optional<std::int64_t> overhead;
   // Tokens in front of the first that we sent; empty: unknown, then phases are relative: they are
@@ -48,9 +50,10 @@ struct PositionProof {
 };
 
 // Token-id prompts, e.g. the shortest, a middle and the longest of the plan: usage (or returned
-// ids) must agree with the number sent, up to one constant.
-PositionProof prove_token_prompts(Client& client,
-                                  std::span<const std::vector<lm::TokenId>> prompts);
+// ids) must agree with the number sent, up to one constant. Asked like `like` but for the prompt
+// and what counting needs, so that what the server refuses in a run shows here.
+PositionProof prove_token_prompts(Client& client, std::span<const std::vector<lm::TokenId>> prompts,
+                                  const CompletionRequest& like = {});
 
 // The prompt of an item with `fillers` filler words in front of it.
 using TextPrompt = std::function<CompletionRequest(std::int64_t item, std::int64_t fillers)>;

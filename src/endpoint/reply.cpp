@@ -69,6 +69,50 @@ std::string_view name_of(Outcome outcome) {
   return "unknown";
 }
 
+bool server_failed(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kNoConnection:
+    case Outcome::kTlsFailed:
+    case Outcome::kTimeout:
+    case Outcome::kDisconnected:
+    case Outcome::kRedirect:
+    case Outcome::kBadRequest:
+    case Outcome::kAuth:
+    case Outcome::kNoBalance:
+    case Outcome::kNotFound:
+    case Outcome::kRateLimited:
+    case Outcome::kOverloaded:
+    case Outcome::kGatewayTimeout:
+    case Outcome::kServerError:
+    case Outcome::kOtherStatus:
+    case Outcome::kErrorInside:
+    case Outcome::kInvalidBody:
+    case Outcome::kStreamCut:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool may_ask_again(std::string_view outcome_name) {
+  for (int i = 0; i <= static_cast<int>(Outcome::kPromptGrown); ++i) {
+    const auto outcome = static_cast<Outcome>(i);
+    if (name_of(outcome) != outcome_name) continue;
+    switch (outcome) {
+      case Outcome::kOk:
+      case Outcome::kErrorText:
+      case Outcome::kRefused:
+      case Outcome::kReasoningOnly:
+      case Outcome::kEmpty:
+      case Outcome::kTruncated:
+        return false;
+      default:
+        return true;
+    }
+  }
+  return false;
+}
+
 void ErrorLog::add(const Reply& reply) {
   if (reply.answered()) return;
   std::string kind = std::string(name_of(reply.outcome)) + "/" + std::to_string(reply.status) + "/";

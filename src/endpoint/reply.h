@@ -52,6 +52,14 @@ enum class Outcome {
 
 std::string_view name_of(Outcome outcome);  // "ok", "no_connection", ...: journal's reply class
 
+// Nothing came from the model: nobody is there, or the server refuses or breaks.
+bool server_failed(Outcome outcome);
+
+// Of a missing reply, by the name of its outcome: whether asking again is no choice among the
+// model's answers. False where the model spoke and it was no answer (empty, refused, cut, only
+// reasoning, an error's text), and for names that are none.
+bool may_ask_again(std::string_view outcome_name);
+
 struct TopToken {
   std::optional<lm::TokenId> id;
   std::string text;           // its bytes; may be no valid UTF-8; empty when only the id is known

@@ -253,12 +253,27 @@ void Api::stream(Job& job, const ByteSink& sink) {
   if (open) sink("data: [DONE]\n\n");
 }
 
+// What an audit wants to know of the model, so that it needs no options.
+Json Api::card() const {
+  const auto known = [](const std::optional<std::int64_t>& x) { return x ? Json(*x) : Json(); };
+  Json card = {{"vocab_size", traits_.vocab_size},
+               {"max_logprobs", options_.max_logprobs},
+               {"window", known(traits_.window)},
+               {"stride", known(traits_.stride)},
+               {"local_window", known(traits_.local_window)},
+               {"full_attention", traits_.full_attention},
+               {"staggered_grid", traits_.staggered_grid}};
+  if (options_.about_model.is_object()) card.update(options_.about_model);
+  return card;
+}
+
 HttpReply Api::models() const {
   const Json model = {{"id", options_.model_name},
                       {"object", "model"},
                       {"created", started_},
                       {"owned_by", "kvphase"},
-                      {"max_model_len", traits_.context_length}};
+                      {"max_model_len", traits_.context_length},
+                      {"kvphase", card()}};
   return json_reply({{"object", "list"}, {"data", Json::array({model})}});
 }
 

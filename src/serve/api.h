@@ -65,6 +65,7 @@ class Api {
   std::vector<lm::TokenId> tokens_of(const Prompt& prompt);
   ReplyHead new_head(Route route);
 
+  base::Json card() const;
   HttpReply models() const;
   HttpReply one_model(std::string_view id) const;
   HttpReply tokenize(const TokenizeRequest& request);

@@ -260,6 +260,17 @@ TEST_F(ApiTest, ListsItsModel) {
   EXPECT_EQ(other.json["error"]["code"], "model_not_found");
 }
 
+TEST_F(ApiTest, SaysOfItsModelWhatAnAuditNeedsToKnow) {
+  options.about_model = {{"language", {{"records", 3}}}};
+  options.max_logprobs = -1;
+  const Json card = ask("GET", "/v1/models").json["data"][0]["kvphase"];
+  EXPECT_EQ(card["vocab_size"], model.traits().vocab_size);
+  EXPECT_EQ(card["max_logprobs"], -1);
+  EXPECT_EQ(card["language"]["records"], 3);
+  EXPECT_TRUE(card["stride"].is_null()) << card;  // the scripted model has none
+  EXPECT_EQ(card["full_attention"], false);
+}
+
 TEST_F(ApiTest, TokenizesAndDetokenizes) {
   EXPECT_EQ(post("/tokenize", R"({"prompt": "w1 w0", "return_token_strs": true})").json,
             Json::parse(R"({"count": 2, "max_model_len": 8, "tokens": [1, 0],

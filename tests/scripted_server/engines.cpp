@@ -181,10 +181,9 @@ Handler vllm_engine(EngineOptions options, std::string owner) {
   return [options, owner = std::move(owner)](const Request& request) -> Reply {
     if (request.path == "/version" && owner == "vllm") return json_reply({{"version", "0.99"}});
     if (request.path == "/v1/models") {
-      return json_reply(
-          {{"object", "list"},
-           {"data",
-            {{{"id", "scripted"}, {"owned_by", owner}, {"max_model_len", options.context}}}}});
+      Json model = {{"id", "scripted"}, {"owned_by", owner}, {"max_model_len", options.context}};
+      if (!options.card.is_null()) model["kvphase"] = options.card;
+      return json_reply({{"object", "list"}, {"data", Json::array({model})}});
     }
     const Json body = request.json();
     if (request.path == "/tokenize") {
@@ -234,7 +233,7 @@ Handler vllm_engine(EngineOptions options, std::string owner) {
                             {"top_logprobs", Json::array({top})},
                             {"text_offset", {0}}};
     }
-    if (body.value("return_token_ids", false)) {
+    if (body.value("return_token_ids", false) && options.returns_ids) {
       choice["prompt_token_ids"] = prompt.ids;
       choice["token_ids"] = Ids{answer[0].token};
     }

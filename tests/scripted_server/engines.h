@@ -32,6 +32,8 @@ struct EngineOptions {
   // Where set and not empty, the reply in place of a completion's.
   std::function<std::optional<Reply>(const Request&)> fault;
   std::int64_t cached_tokens = 0;  // as usage says
+  bool returns_ids = true;         // where the engine can return the ids it read
+  base::Json card;                 // "kvphase" of the model in /v1/models; null: none
 };
 
 // The scripted tokenizer: words by spaces, "w17" is token 17, others take one token for each six

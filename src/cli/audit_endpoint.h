@@ -1,0 +1,32 @@
+// An audit of a server: finds out what it is, makes the task, proves token positions, keeps within
+// the caps; the rest is audit_run.h's.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "cli/audit_run.h"
+#include "cli/audit_task.h"
+#include "cli/endpoint_options.h"
+
+namespace kvphase::cli {
+
+struct EndpointAudit {
+  std::string url;
+  std::string task;                // empty: lookup where the server says its language, else records
+  LookupChoices lookup;            // of the lookup task
+  std::filesystem::path language;  // checkpoint folder whose card says it; empty: the server
+  EndpointChoices choices;
+};
+
+struct EndpointOutcome {
+  AuditOutcome audit;
+  std::string dry_run;            // what --dry-run has to say; the audit is empty then
+  bool too_much_missing = false;  // more than --max-missing
+};
+
+EndpointOutcome audit_endpoint(const EndpointAudit& audit, const AuditSettings& settings,
+                               const Session& session);
+
+}  // namespace kvphase::cli

@@ -1,0 +1,178 @@
+#include "cli/audit_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "audit/analysis.h"
+#include "audit/sequential_audit.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "record/table.h"
+#include "report/write.h"
+
+namespace kvphase::cli {
+namespace {
+
+// Shows progress a few times a second on a terminal, else every few seconds.
+std::function<void(const audit::RunProgress&)> progress_line(const Session& session) {
+  return [&session, since_line = base::Stopwatch(),
+          first = true](const audit::RunProgress& progress) mutable {
+    const bool last = progress.done == progress.planned;
+    if (!first && !last &&
+        since_line.seconds() < (session.console.stderr_is_terminal() ? 0.2 : 5)) {
+      return;
+    }
+    first = false;
+    since_line = base::Stopwatch();
+    session.console.progress_in_place(
+        fmt::format(
+            "prompt {}/{}  right {:.1f}%  {:.0f} prompts/s  {} left", progress.done,
+            progress.planned,
+            100.0 * static_cast<double>(progress.correct) / static_cast<double>(progress.done),
+            progress.prompts_per_second, base::format_duration(progress.seconds_left)),
+        last);
+  };
+}
+
+audit::SequentialAuditOptions sequential_options(const AuditSubject& subject,
+                                                 const AuditSettings& settings,
+                                                 const lm::ModelTraits& traits) {
+  audit::SequentialAuditOptions options{.folder = settings.out,
+                                        .resume = settings.resume,
+                                        .block_items = settings.block_items,
+                                        .seed = settings.seed,
+                                        .position_offset = subject.position_offset,
+                                        .sync_each = subject.sync_each,
+                                        .server = subject.server};
+  if (!settings.sequential) return options;
+  const auto stride = traits.stride ? traits.stride : settings.stride;
+  if (!stride || *stride < 2) {
+    throw base::usage_error("audit",
+                            "expected a stride for --sequential, which searches among its phases, "
+                            "got none from this model; give --stride S");
+  }
+  options.stride = *stride;
+  if (!settings.requirements.empty()) options.requirement = settings.requirements.front();
+  return options;
+}
+
+record::RunContext context_of(const AuditSubject& subject, const audit::AuditRun& run,
+                              const Session& session) {
+  const lm::ModelIdentity identity = subject.model.identity();
+  record::RunContext context = record::make_context();
+  context.command = session.command_line;
+  context.threads = subject.threads;
+  context.model_name = identity.name;
+  context.model_kind = identity.kind;
+  context.model_sha256 = identity.sha256;
+  context.model_config = identity.config;
+  context.prompt_set_sha256 = run.plan.prompt_set_sha256;
+  return context;
+}
+
+record::Result analyse_run(const AuditSubject& subject, const AuditSettings& settings,
+                           const audit::AuditRun& run, const lm::ModelTraits& traits,
+                           const record::RunContext& context) {
+  const task::Task& task = subject.task;
+  record::Dataset data = record::dataset_from(run.observations, task.modulus(), "audit");
+  data.name = context.model_name;
+  data.task = task.name();
+  data.padding = task.padding();
+  // On staggered grids no phase is the boundary of every head, and relative phases have no names:
+  // none is marked.
+  if (!traits.staggered_grid && !subject.relative) data.window = traits.window;
+  data.stride = traits.stride;
+  data.positions = run.plan.positions;
+  return audit::analyse(data, {.stride = settings.stride,
+                               .seed = settings.seed,
+                               .min_accuracy = settings.min_accuracy,
+                               .requirements = settings.requirements,
+                               .context = context,
+                               .task_options = task.options()});
+}
+
+}  // namespace
+
+void check_settings(const AuditSettings& settings) {
+  if (settings.min_accuracy && !(*settings.min_accuracy >= 0 && *settings.min_accuracy <= 1)) {
+    throw base::usage_error("audit", "expected a --min-accuracy of 0 to 1, got {}",
+                            *settings.min_accuracy);
+  }
+  if (settings.stride && *settings.stride < 1) {
+    throw base::usage_error("audit", "expected a --stride of at least 1, got {}", *settings.stride);
+  }
+  if (settings.resume && !std::filesystem::exists(settings.out / "manifest.json")) {
+    throw base::usage_error("audit",
+                            "expected the folder of an interrupted audit, got {}, which has no "
+                            "manifest.json; start it with --out",
+                            settings.out.string());
+  }
+}
+
+void check_stride(const lm::ModelTraits& traits, const AuditSettings& settings,
+                  std::int64_t modulus) {
+  if (traits.stride && settings.stride && *traits.stride != *settings.stride) {
+    throw base::usage_error("audit", "expected --stride {} (the model's own), got {}; leave it out",
+                            *traits.stride, *settings.stride);
+  }
+  const auto stride = traits.stride ? traits.stride : settings.stride;
+  if (stride && modulus % *stride != 0) {
+    throw base::usage_error(
+        "audit", "expected a modulus that is a multiple of the stride {}, got {}; use --modulus {}",
+        *stride, modulus, (modulus / *stride + 1) * *stride);
+  }
+}
+
+AuditOutcome run_and_report(const AuditSubject& subject, const AuditSettings& settings,
+                            const Session& session) {
+  std::optional<record::Result> control;
+  if (!settings.control.empty()) control = read_result(settings.control);
+  const lm::ModelTraits traits = subject.model.traits();
+  const task::Task& task = subject.task;
+  const audit::SequentialAuditOptions sequential = sequential_options(subject, settings, traits);
+  audit::SequentialAudit stopped;
+  if (settings.sequential) {
+    stopped = audit::run_sequential_audit(subject.model, task, sequential, progress_line(session));
+  } else {
+    audit::RunOptions options{.folder = settings.out,
+                              .resume = settings.resume,
+                              .position_offset = subject.position_offset,
+                              .sync_each = subject.sync_each,
+                              .server = subject.server,
+                              .ask_again = subject.ask_again};
+    options.block_items = subject.items_at_once.value_or(options.block_items);
+    stopped.run = audit::run_audit(subject.model, task, options, progress_line(session));
+  }
+  const audit::AuditRun& run = stopped.run;
+  AuditOutcome outcome{.complete = run.complete, .stopped = run.stopped};
+  if (!run.complete) return outcome;
+
+  const record::RunContext context = context_of(subject, run, session);
+  if (settings.sequential) {
+    outcome.result = audit::sequential_result(
+        stopped, task, sequential,
+        {.title = fmt::format("{} on {} ({} padding), sequential", context.model_name, task.name(),
+                              task.padding()),
+         .mark_boundary =
+             !traits.staggered_grid && !subject.relative && traits.window == sequential.stride,
+         .stride_source = traits.stride ? "model" : "given",
+         .min_accuracy = settings.min_accuracy,
+         .context = context});
+  } else {
+    outcome.result = analyse_run(subject, settings, run, traits, context);
+  }
+  if (subject.annotate) subject.annotate(run, outcome.result);
+  report::write_report(settings.out, outcome.result, control);
+  return outcome;
+}
+
+record::Result read_result(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "result.json";
+  return record::result_from_json(base::parse_json(base::read_file(path), path.string()),
+                                  path.string());
+}
+
+}  // namespace kvphase::cli

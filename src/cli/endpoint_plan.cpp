@@ -1,0 +1,97 @@
+#include "cli/endpoint_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace kvphase::cli {
+namespace {
+
+// Rates that the time estimate assumes; the plan says so.
+constexpr double kPrefillPerSecond = 2000;  // prompt tokens of one request
+constexpr double kDecodePerSecond = 20;     // generated tokens of one request
+constexpr double kRoundTrip = 0.1;          // seconds
+
+std::string grouped(std::int64_t n) {
+  std::string text = std::to_string(n);
+  for (std::ptrdiff_t at = std::ssize(text) - 3; at > 0; at -= 3) {
+    text.insert(static_cast<std::size_t>(at), ",");
+  }
+  return text;
+}
+
+double seconds_of(const endpoint::Spent& spent, int concurrency) {
+  const auto anew = static_cast<double>(spent.prompt_tokens - spent.cached_tokens);
+  return (anew / kPrefillPerSecond +
+          static_cast<double>(spent.completion_tokens) / kDecodePerSecond +
+          static_cast<double>(spent.requests) * kRoundTrip) /
+         concurrency;
+}
+
+}  // namespace
+
+EndpointPlan plan_endpoint(const task::Task& task, bool, double share, std::int64_t journalled,
+                           std::int64_t proof_requests, const EndpointChoices& choices) {
+  EndpointPlan plan{.journalled = journalled, .proof_requests = proof_requests};
+  const auto all = static_cast<double>(task.items() * task.modulus()) * share;
+  plan.prompts = static_cast<std::int64_t>(std::llround(all));
+  const std::int64_t left = std::max<std::int64_t>(0, plan.prompts - journalled);
+  const std::int64_t requests = left + proof_requests;
+  plan.spent = {.requests = requests,
+                .prompt_tokens = requests * task.longest_prompt(),
+                .cached_tokens = 0,
+                .completion_tokens = requests * std::max<std::int64_t>(1, choices.answer_tokens)};
+  return plan;
+}
+
+void check_caps(const EndpointPlan& plan, const EndpointChoices& choices) {
+  const std::string broken = endpoint::broken_cap(plan.spent, choices.prices, choices.caps);
+  if (broken.empty()) return;
+  throw base::usage_error("audit",
+                          "expected a plan within the caps, got {}; ask fewer items, or raise the "
+                          "cap (--dry-run shows the plan)",
+                          broken);
+}
+
+std::string plan_text(const EndpointPlan& plan, const EndpointChoices& choices,
+                      const endpoint::ServerInfo& server, const task::Task& task,
+                      std::string_view form, bool cold) {
+  std::string text = fmt::format(
+      "Plan: {} on {} at {} ({}), prompts as {}, {}\n", task.name(),
+      server.model.empty() ? "the server's model" : server.model, server.address,
+      endpoint::name_of(server.kind), form,
+      cold ? "kept out of the prompt cache where the server can" : "sharing the prompt cache");
+  const auto row = [&](std::string_view what, const std::string& value) {
+    text += fmt::format("  {:<18}{}\n", what, value);
+  };
+  const endpoint::Spent& s = plan.spent;
+  row("prompts", fmt::format("{} of {} items{}", grouped(plan.prompts), grouped(task.items()),
+                             plan.journalled > 0
+                                 ? fmt::format(", {} of them answered", grouped(plan.journalled))
+                                 : ""));
+  row("requests",
+      fmt::format("{} at most without retries (position proof {}, cache fillers {})",
+                  grouped(s.requests), grouped(plan.proof_requests), grouped(plan.primers)));
+  row("prompt tokens",
+      fmt::format("{} ({:.1f}% cached when the cache works)", grouped(s.prompt_tokens),
+                  s.prompt_tokens > 0 ? 100 * static_cast<double>(s.cached_tokens) /
+                                            static_cast<double>(s.prompt_tokens)
+                                      : 0.0));
+  row("completion tokens", fmt::format("{} at most", grouped(s.completion_tokens)));
+  row("time", fmt::format("about {} at {} at once, if one request reads {:g} and writes {:g} "
+                          "tokens a second",
+                          base::format_duration(seconds_of(s, choices.concurrency)),
+                          choices.concurrency, kPrefillPerSecond, kDecodePerSecond));
+  row("money", choices.priced
+                   ? fmt::format("{:.4g} at {:g} in, {:g} cached, {:g} out per million tokens",
+                                 endpoint::cost_of(s, choices.prices), choices.prices.in,
+                                 choices.prices.cached, choices.prices.out)
+                   : "unknown; give --price-in, --price-cached and --price-out");
+  const std::string broken = endpoint::broken_cap(s, choices.prices, choices.caps);
+  if (!broken.empty()) row("caps", "would be refused: " + broken);
+  return text;
+}
+
+}  // namespace kvphase::cli
