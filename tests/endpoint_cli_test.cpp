@@ -325,7 +325,9 @@ TEST_F(EndpointCli, RetryErrorsAsksMissingRepliesOnlyAndKeepsTheOldLines) {
 }
 
 TEST_F(EndpointCli, ErrorsOfTheEnvironmentAreCode4WithTheirCause) {
-  const Outcome nobody = run(fmt::format("audit http://127.0.0.1:9 {} --out run", kTask));
+  const Outcome nobody =
+      run(fmt::format("audit http://127.0.0.1:9 {} --out run --junit ci.xml", kTask));
+  EXPECT_THAT(read("ci.xml"), AllOf(HasSubstr("<error"), HasSubstr("127.0.0.1:9")));
   EXPECT_EQ(nobody.code, 4);
   EXPECT_THAT(nobody.err, HasSubstr("127.0.0.1:9"));
   scripted::EngineOptions options = weak();

@@ -243,6 +243,27 @@ base::Error bad_form(std::string_view text) {
                            text, example);
 }
 
+// Each phase or residue by itself; the same bounds as decide_worst().
+std::vector<record::GateGroup> gate_groups(double wanted, const RequirementInput& input) {
+  std::vector<record::GateGroup> groups;
+  const stats::GateResult gate = stats::fixed_gate(
+      input.gate->counts, {.requirement = wanted, .alpha = input.alpha}, input.gate->missing);
+  for (const stats::GatePhase& g : gate.phases) {
+    const bool fails = g.n > 0 && g.high && *g.high < wanted;
+    const bool passes = g.n > 0 && g.low && *g.low >= wanted;
+    groups.push_back({.index = g.phase,
+                      .n = g.n,
+                      .correct = g.correct,
+                      .missing = g.missing,
+                      .low = g.low,
+                      .high = g.high,
+                      .outcome = fails    ? "fail"
+                                 : passes ? "pass"
+                                          : "inconclusive"});
+  }
+  return groups;
+}
+
 }  // namespace
 
 Requirement parse_requirement(std::string_view text) {
@@ -310,9 +331,14 @@ record::Requirement decide_requirement(const Requirement& requirement, const Res
                                      decision.sentence));
     }
   }
-  return {.text = requirement.text,
-          .outcome = std::string(stats::name_of(decision.verdict)),
-          .sentence = decision.sentence};
+  record::Requirement decided{.text = requirement.text,
+                              .outcome = std::string(stats::name_of(decision.verdict)),
+                              .sentence = decision.sentence};
+  if (requirement.kind == RequirementKind::kWorst && input.gate) {
+    decided.group = input.group;
+    decided.groups = gate_groups(requirement.value, input);
+  }
+  return decided;
 }
 
 }  // namespace kvphase::audit

@@ -141,7 +141,7 @@ record::Verdict decide(const Result& r, std::int64_t stride, std::optional<std::
 }
 
 record::Requirement decide_gate(const Requirement& requirement, const stats::GateResult& gate,
-                                std::int64_t items) {
+                                std::int64_t items, double alpha) {
   std::string why = gate.reason;
   if (gate.decisive) {
     const stats::GatePhase& g = gate.phases.at(static_cast<std::size_t>(*gate.decisive));
@@ -151,10 +151,27 @@ record::Requirement decide_gate(const Requirement& requirement, const stats::Gat
   const char* start = gate.verdict == stats::GateVerdict::kPass   ? "Every phase is high enough"
                       : gate.verdict == stats::GateVerdict::kFail ? "At least one phase is too low"
                                                                   : "Not decided";
-  return {.text = requirement.text,
-          .outcome = std::string(stats::name_of(gate.verdict)),
-          .sentence = fmt::format("{} after {} items: {} ({}; a missing reply counts wrong).",
-                                  start, items, why, gate.method)};
+  record::Requirement decided{
+      .text = requirement.text,
+      .outcome = std::string(stats::name_of(gate.verdict)),
+      .sentence = fmt::format("{} after {} items: {} ({}; a missing reply counts wrong).", start,
+                              items, why, gate.method),
+      .group = "phase"};
+  const auto phases = static_cast<double>(gate.phases.size());
+  for (const stats::GatePhase& g : gate.phases) {
+    const bool fails = g.e_fail.value_or(1) >= phases / alpha;
+    const bool passes = g.e_pass.value_or(1) >= 1 / alpha;
+    decided.groups.push_back({.index = g.phase,
+                              .n = g.n,
+                              .correct = g.correct,
+                              .missing = g.missing,
+                              .outcome = fails    ? "fail"
+                                         : passes ? "pass"
+                                                  : "inconclusive"});
+  }
+  return decided; a missing reply counts wrong).",
+                                  start, items, why, gate.method)
+};
 }
 
 }  // namespace
@@ -268,7 +285,8 @@ Result sequential_result(const SequentialAudit& audit, const task::Task& task,
       "only."};
   r.verdict = decide(r, options.stride, search.worst, report.min_accuracy);
   if (options.requirement && search.gate) {
-    r.requirements.push_back(decide_gate(*options.requirement, *search.gate, search.items));
+    r.requirements.push_back(
+        decide_gate(*options.requirement, *search.gate, search.items, options.alpha));
   }
   return r;
 }

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "cli/command.h"
 #include "record/import.h"
+#include "report/junit.h"
 #include "report/terminal.h"
 #include "report/write.h"
 
@@ -24,6 +25,7 @@ struct AnalyzeOptions {
   audit::AnalysisOptions analysis;
   fs::path out;
   fs::path confirm;
+  fs::path junit;
   std::vector<std::string> require;
   bool json = false;
 };
@@ -81,6 +83,7 @@ ExitCode analyze(const AnalyzeOptions& options, const Session& session) {
   console.progress(fmt::format("{}: read as {}", options.file.string(), list.front().origin));
   ExitCode code = kSuccess;
   base::Json all = base::Json::array();
+  std::vector<report::JunitSuite> suites;
   for (const record::Dataset& data : list) {
     record::Result result = analyse_one(data, options, requirements, session);
     if (fresh) {
@@ -88,6 +91,7 @@ ExitCode analyze(const AnalyzeOptions& options, const Session& session) {
       if (result.confirmation->outcome != "confirmed") code = worse_of(code, kInconclusive);
     }
     code = worse_of(code, exit_code_of(result));
+    if (!options.junit.empty()) suites.push_back({.result = result});
     if (!options.out.empty()) {
       const fs::path folder = list.size() == 1 ? options.out : options.out / folder_name(data);
       report::write_report(folder, result);
@@ -107,6 +111,9 @@ ExitCode analyze(const AnalyzeOptions& options, const Session& session) {
     } else {
       console.result(report::terminal_report(result, {.color = console.color_on_stdout()}));
     }
+  }
+  if (!options.junit.empty()) {
+    base::write_file_atomically(options.junit, report::junit_xml(suites));
   }
   if (options.json && list.size() > 1) {
     console.result(all.dump(2, ' ', false, base::Json::error_handler_t::replace) + "\n");
@@ -132,6 +139,7 @@ void declare(CLI::App& app, AnalyzeOptions& o) {
                  "measured there without bias (exit 3 when it does not hold)");
   app.add_flag("--json", o.json, "The result object on stdout (a list for several models)");
   app.add_option("--out", o.out, "New folder for result.json, residues.csv and the report");
+  app.add_option("--junit", o.junit, kJunitHelp)->type_name("FILE");
   app.add_option("--seed", o.analysis.seed, "Of permutations and bootstrap; same seed, same bytes")
       ->capture_default_str();
   app.add_option("--permutations", o.analysis.permutations,

@@ -7,9 +7,11 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "cli/audit_checkpoint.h"
 #include "cli/audit_endpoint.h"
 #include "cli/command.h"
+#include "report/junit.h"
 #include "report/terminal.h"
 #include "report/write.h"
 
@@ -109,6 +111,11 @@ ExitCode finish(const AuditArguments& arguments, const AuditSettings& settings,
         audit.stopped.empty() ? "" : ": " + audit.stopped, settings.out.string()));
     return kInterrupted;
   }
+  if (!arguments.junit.empty()) {
+    const report::JunitSuite suite{.result = audit.result,
+                                   .too_much_missing = outcome.too_much_missing};
+    base::write_file_atomically(arguments.junit, report::junit_xml({&suite, 1}));
+  }
   if (arguments.json) {
     session.console.result(report::result_json(audit.result));
   } else {
@@ -125,7 +132,7 @@ ExitCode finish(const AuditArguments& arguments, const AuditSettings& settings,
   return kEnvironment;
 }
 
-ExitCode run_audit_command(const AuditArguments& arguments, const Session& session) {
+ExitCode audit_any(const AuditArguments& arguments, const Session& session) {
   const AuditSettings settings = settings_of(arguments);
   if (is_address(arguments.model)) {
     refuse_given(arguments.only_checkpoint, "a checkpoint");
@@ -145,6 +152,21 @@ ExitCode run_audit_command(const AuditArguments& arguments, const Session& sessi
   checkpoint.checkpoint = arguments.model;
   return finish(arguments, settings, {.audit = audit_checkpoint(checkpoint, settings, session)},
                 session);
+}
+
+ExitCode run_audit_command(const AuditArguments& arguments, const Session& session) {
+  if (arguments.junit.empty()) return audit_any(arguments, session);
+  try {
+    return audit_any(arguments, session);
+  } catch (const base::Error& error) {
+    // A CI server should show why there is no result; a wrong command line is not its matter.
+    if (error.kind() == base::ErrorKind::kEnvironment ||
+        error.kind() == base::ErrorKind::kPhaseControl) {
+      base::write_file_atomically(arguments.junit,
+                                  report::junit_error(arguments.model, error.what()));
+    }
+    throw;
+  }
 }
 
 }  // namespace
@@ -192,6 +214,7 @@ Action add_audit(CLI::App& options) {
                      "New run folder (default runs/MODEL-TASK-PADDING)");
   options.add_option("--resume", arguments->resume, "Finish the interrupted run in this folder");
   options.add_flag("--json", arguments->json, "The result object on stdout");
+  options.add_option("--junit", arguments->junit, kJunitHelp)->type_name("FILE");
   arguments->only_endpoint = declare_endpoint_options(options, arguments->endpoint.choices);
   arguments->only_endpoint.push_back(
       options

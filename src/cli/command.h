@@ -46,4 +46,7 @@ inline constexpr const char* kRequireHelp =
     "'worst>=0.95', 'gap<=0.05' or 'no-period' (repeatable): exit code 0 met, 1 not met, 3 "
     "undecided";
 
+inline constexpr const char* kJunitHelp =
+    "JUnit XML for CI: a case per requirement and per phase; undecided is skipped";
+
 }  // namespace kvphase::cli

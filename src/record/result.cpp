@@ -312,6 +312,40 @@ Design read_design(const Json& json, const std::string& scope) {
 
 constexpr std::array kOutcomes = {"pass", "fail", "inconclusive"};
 
+Json to_json(const GateGroup& g) {
+  return {{"index", g.index},
+          {"n", g.n},
+          {"correct", g.correct},
+          {"missing", g.missing},
+          {"low", number_or_null(g.low)},
+          {"high", number_or_null(g.high)},
+          {"outcome", g.outcome}};
+}
+
+GateGroup read_gate_group(const Json& json, const std::string& scope) {
+  const std::vector<std::string> names(kOutcomes.begin(), kOutcomes.end());
+  ObjectReader reader(json, scope);
+  GateGroup g{.index = reader.integer("index"),
+              .n = reader.integer("n"),
+              .correct = reader.integer("correct"),
+              .missing = reader.integer("missing"),
+              .low = reader.optional_real("low"),
+              .high = reader.optional_real("high"),
+              .outcome = names.at(reader.choice("outcome", names))};
+  reader.finish();
+  return g;
+}
+
+Json to_json(const Requirement& requirement) {
+  Json json = {{"requirement", requirement.text},
+               {"outcome", requirement.outcome},
+               {"sentence", requirement.sentence}};
+  if (requirement.groups.empty()) return json;
+  json["group"] = requirement.group;
+  for (const GateGroup& group : requirement.groups) json["groups"].push_back(to_json(group));
+  return json;
+}
+
 Requirement read_requirement(const Json& json, const std::string& scope) {
   const std::vector<std::string> names(kOutcomes.begin(), kOutcomes.end());
   ObjectReader reader(json, scope);
@@ -319,6 +353,12 @@ Requirement read_requirement(const Json& json, const std::string& scope) {
   requirement.text = reader.text("requirement");
   requirement.outcome = names.at(reader.choice("outcome", names));
   requirement.sentence = reader.text("sentence");
+  if (reader.has("groups")) {
+    requirement.group = reader.text("group");
+    for (const Json& group : reader.required("groups")) {
+      requirement.groups.push_back(read_gate_group(group, nested(reader, "groups")));
+    }
+  }
   reader.finish();
   return requirement;
 }
@@ -370,9 +410,7 @@ Json to_json(const Result& r) {
   for (const ScoreSummary& score : r.scores) scores.push_back(to_json(score));
   Json requirements = Json::array();
   for (const Requirement& requirement : r.requirements) {
-    requirements.push_back({{"requirement", requirement.text},
-                            {"outcome", requirement.outcome},
-                            {"sentence", requirement.sentence}});
+    requirements.push_back(to_json(requirement));
   }
   return {{"schema", kResultSchema},
           {"title", r.title},

@@ -143,11 +143,26 @@ struct Verdict {
   std::string next_step;  // what the reader should do now
 };
 
+// One phase or residue before a requirement on the worst.
+struct GateGroup {
+  std::int64_t index = 0;
+  std::int64_t n = 0;          // planned: scored and missing
+  std::int64_t correct = 0;    // of the scored
+  std::int64_t missing = 0;    // counted wrong in `low`, right in `high`
+  std::optional<double> low;   // bounds that the outcome rests on; empty in a sequential audit
+  std::optional<double> high;  // (e-values decide there)
+  std::string outcome;         // "pass" | "fail" | "inconclusive", of this group alone
+
+  bool operator==(const GateGroup&) const = default;
+};
+
 // What the user demands of the model, and whether the data show it.
 struct Requirement {
-  std::string text;      // as the user wrote it: "worst>=0.95"
-  std::string outcome;   // "pass" | "fail" | "inconclusive"
-  std::string sentence;  // why, with the numbers and the rule
+  std::string text;               // as the user wrote it: "worst>=0.95"
+  std::string outcome;            // "pass" | "fail" | "inconclusive"
+  std::string sentence;           // why, with the numbers and the rule
+  std::string group;              // of worst>=X, what its groups are: "phase" | "residue"
+  std::vector<GateGroup> groups;  // likewise
 };
 
 // How an audit that stops when it knows enough went. What it leaves has no fixed-sample p-value.

@@ -67,8 +67,14 @@ Result example() {
                .mean = -0.5,
                .residue_means = {0.5, std::nullopt},
                .period = r.period}};
-  r.requirements = {{.text = "worst>=0.95", .outcome = "fail", .sentence = "phase 3 is below"},
-                    {.text = "no-period", .outcome = "inconclusive", .sentence = "too little"}};
+  r.requirements = {
+      {.text = "worst>=0.95",
+       .outcome = "fail",
+       .sentence = "phase 3 is below",
+       .group = "phase",
+       .groups =
+           {{.index = 3, .n = 20, .correct = 4, .missing = 1, .high = 0.5, .outcome = "fail"}}},
+      {.text = "no-period", .outcome = "inconclusive", .sentence = "too little"}};
   r.sequential = Sequential{.rule = "blocks of 10",
                             .e_value = 45.5,
                             .known_after = 20,
@@ -103,6 +109,8 @@ TEST(Result, HoldsTheOutcomeOfEveryRequirement) {
   base::Json json = to_json(example());
   EXPECT_EQ(json.at("requirements").at(0).at("requirement"), "worst>=0.95");
   EXPECT_EQ(json.at("requirements").at(0).at("outcome"), "fail");
+  EXPECT_EQ(result_from_json(json, "test").requirements[0].groups,
+            example().requirements[0].groups);
   EXPECT_EQ(json.at("requirements").at(1).at("sentence"), "too little");
   json["requirements"][0]["outcome"] = "failed";
   EXPECT_THROW(result_from_json(json, "result.json"), base::Error);
