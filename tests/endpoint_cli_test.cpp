@@ -6,80 +6,30 @@
 #include <map>
 #include <optional>
 
-#include "record/journal.h"
-#include "record/result.h"
-#include "tests/scripted_server/engines.h"
-#include "tests/support/program.h"
+#include "tests/support/endpoint_program.h"
 
 namespace kvphase {
 namespace {
 
 namespace fs = std::filesystem;
+using test::completions;
+using test::kLookupTask;
 using test::Outcome;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// The language of the scripted model: any will do, it looks keys up itself.
-const base::Json kLanguage = {{"fillers", 16},  {"keys", 64},   {"values", 64},
-                              {"haystack", 30}, {"records", 5}, {"queries", 5}};
-constexpr const char* kTask = "--modulus 8 --items 64 --demonstrations 2 -q ";
-
-class EndpointCli : public test::Program {
+class EndpointCli : public test::EndpointProgram {
  protected:
-  // The lookup model, wrong where `wrong` says, behind our own server's API.
-  static scripted::EngineOptions engine(std::function<bool(std::int64_t)> wrong) {
-    return {.model = scripted::lookup_model(std::move(wrong)),
-            .card = {{"language", kLanguage},
-                     {"vocab_size", 145},
-                     {"max_logprobs", 20},
-                     {"window", 4},
-                     {"stride", 4}}};
-  }
-  static scripted::EngineOptions weak() {
-    return engine([](std::int64_t position) { return position % 4 == 3; });
-  }
-  static scripted::EngineOptions strong() {
-    return engine([](std::int64_t) { return false; });
-  }
   void write_language() const {
     fs::create_directories(folder_ / "model");
-    write("model/card.json", base::Json{{"language", kLanguage}}.dump());
-  }
-  record::Result result(const std::string& folder) const {
-    return record::result_from_json(base::Json::parse(read(folder + "/result.json")), "test");
-  }
-  // What must be the same however often a run was stopped.
-  base::Json findings(const std::string& folder) const {
-    base::Json json = base::Json::parse(read(folder + "/result.json"));
-    json.erase("context");
-    json.erase("notes");
-    return json;
-  }
-  std::vector<record::Observation> journal(const std::string& folder) const {
-    return record::read_journal(folder_ / folder / "journal.jsonl");
-  }
-  // Every file of the test's folder, the program's outputs among them.
-  std::string everything() const {
-    std::string all;
-    for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
-      if (entry.is_regular_file()) all += base::read_file(entry.path());
-    }
-    return all;
+    write("model/card.json", base::Json{{"language", test::lookup_language()}}.dump());
   }
 };
 
-std::int64_t completions(const scripted::ScriptedServer& server) {
-  const auto requests = server.requests();
-  return std::count_if(requests.begin(), requests.end(), [](const auto& request) {
-    return request.path.ends_with("completions") || request.path == "/completion" ||
-           request.path == "/generate";
-  });
-}
-
 TEST_F(EndpointCli, FindsThePeriodOfAServerWithoutASingleOption) {
-  scripted::ScriptedServer server(scripted::vllm_engine(weak(), "kvphase"));
+  scripted::ScriptedServer server(scripted::vllm_engine(test::weak_lookup(), "kvphase"));
   const Outcome outcome =
       run(fmt::format("audit {} --items 64 -R 8 --demonstrations 2 --out run", server.url()));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -107,22 +57,25 @@ TEST_F(EndpointCli, ExitCodesFollowTheRequirements) {
     scripted::EngineOptions engine;
     const char* require;
     int code;
-  } cases[] = {{weak(), "--require 'worst>=0.5'", 1},    {weak(), "--require no-period", 1},
-               {weak(), "--require 'gap<=0.1'", 1},      {strong(), "--require 'worst>=0.9'", 0},
-               {strong(), "--require 'gap<=0.1'", 0},    {strong(), "--require no-period", 0},
-               {strong(), "--require 'worst>=0.999'", 3}};
+  } cases[] = {{test::weak_lookup(), "--require 'worst>=0.5'", 1},
+               {test::weak_lookup(), "--require no-period", 1},
+               {test::weak_lookup(), "--require 'gap<=0.1'", 1},
+               {test::strong_lookup(), "--require 'worst>=0.9'", 0},
+               {test::strong_lookup(), "--require 'gap<=0.1'", 0},
+               {test::strong_lookup(), "--require no-period", 0},
+               {test::strong_lookup(), "--require 'worst>=0.999'", 3}};
   int run_number = 0;
   for (const auto& [engine, require, code] : cases) {
     scripted::ScriptedServer server(scripted::vllm_engine(engine, "kvphase"));
-    const Outcome outcome =
-        run(fmt::format("audit {} {} {} --out run{}", server.url(), kTask, require, run_number++));
+    const Outcome outcome = run(fmt::format("audit {} {} {} --out run{}", server.url(), kLookupTask,
+                                            require, run_number++));
     EXPECT_EQ(outcome.code, code) << require << "\n" << outcome.out << outcome.err;
   }
 }
 
 TEST_F(EndpointCli, EveryEngineThatTakesIdsIsAuditedWithALanguageFolder) {
   write_language();
-  scripted::EngineOptions options = weak();
+  scripted::EngineOptions options = test::weak_lookup();
   options.card = {};
   const std::pair<const char*, scripted::Handler> engines[] = {
       {"llama", scripted::llama_cpp_engine(options)},
@@ -130,25 +83,25 @@ TEST_F(EndpointCli, EveryEngineThatTakesIdsIsAuditedWithALanguageFolder) {
       {"sglang", scripted::sglang_engine(options)}};
   for (const auto& [name, handler] : engines) {
     scripted::ScriptedServer server(handler);
-    const Outcome outcome =
-        run(fmt::format("audit {}/v1 {} --language model --out {}", server.url(), kTask, name));
+    const Outcome outcome = run(
+        fmt::format("audit {}/v1 {} --language model --out {}", server.url(), kLookupTask, name));
     ASSERT_EQ(outcome.code, 0) << name << outcome.err;
     EXPECT_EQ(result(name).period.value, 4) << name;
     EXPECT_EQ(result(name).folded->source, "detected");
   }
   EXPECT_EQ(findings("llama")["residues"], findings("vllm")["residues"]);
   scripted::ScriptedServer chat(scripted::chat_api(options));
-  const Outcome refused =
-      run(fmt::format("audit {} {} --task lookup --language model --out no", chat.url(), kTask));
+  const Outcome refused = run(
+      fmt::format("audit {} {} --task lookup --language model --out no", chat.url(), kLookupTask));
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("token-id prompts"));
   EXPECT_FALSE(fs::exists(folder_ / "no"));
 }
 
 TEST_F(EndpointCli, SequentialAuditsStopEarlyOverHttpToo) {
-  scripted::ScriptedServer server(scripted::vllm_engine(weak(), "kvphase"));
+  scripted::ScriptedServer server(scripted::vllm_engine(test::weak_lookup(), "kvphase"));
   const Outcome outcome = run(fmt::format(
-      "audit {} {} --sequential --require 'worst>=0.5' --out run", server.url(), kTask));
+      "audit {} {} --sequential --require 'worst>=0.5' --out run", server.url(), kLookupTask));
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   const record::Result found = result("run");
   ASSERT_TRUE(found.sequential);
@@ -159,11 +112,11 @@ TEST_F(EndpointCli, SequentialAuditsStopEarlyOverHttpToo) {
 // --- positions ---
 
 TEST_F(EndpointCli, Rows2And3AConstantSurplusMakesPhasesRelativeAndSaysSoEverywhere) {
-  scripted::EngineOptions options = weak();
+  scripted::EngineOptions options = test::weak_lookup();
   options.usage = [](std::int64_t n, const scripted::Request&) { return n + 11; };
   options.returns_ids = false;
   scripted::ScriptedServer server(scripted::vllm_engine(options, "kvphase"));
-  const Outcome outcome = run(fmt::format("audit {} {} --out run", server.url(), kTask));
+  const Outcome outcome = run(fmt::format("audit {} {} --out run", server.url(), kLookupTask));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const record::Result found = result("run");
   EXPECT_EQ(found.period.value, 4);
@@ -175,22 +128,22 @@ TEST_F(EndpointCli, Rows2And3AConstantSurplusMakesPhasesRelativeAndSaysSoEverywh
 }
 
 TEST_F(EndpointCli, WithoutAPositionProofNothingIsRunAndTheCodeIs5) {
-  scripted::EngineOptions unstable = weak();
+  scripted::EngineOptions unstable = test::weak_lookup();
   unstable.returns_ids = false;
   unstable.usage = [](std::int64_t n, const scripted::Request& request) {
     return n + request.index % 2;
   };
-  scripted::EngineOptions truncated = weak();
+  scripted::EngineOptions truncated = test::weak_lookup();
   truncated.returns_ids = false;
   truncated.usage = [](std::int64_t, const scripted::Request&) { return std::int64_t{20}; };
-  scripted::EngineOptions silent = weak();
+  scripted::EngineOptions silent = test::weak_lookup();
   silent.returns_ids = false;
   silent.report_usage = false;
   const std::pair<scripted::EngineOptions, const char*> cases[] = {
       {unstable, "not constant"}, {truncated, "truncated"}, {silent, "usage"}};
   for (const auto& [options, why] : cases) {
     scripted::ScriptedServer server(scripted::vllm_engine(options, "kvphase"));
-    const Outcome outcome = run(fmt::format("audit {} {} --out run", server.url(), kTask));
+    const Outcome outcome = run(fmt::format("audit {} {} --out run", server.url(), kLookupTask));
     EXPECT_EQ(outcome.code, 5) << why << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(why));
     EXPECT_EQ(outcome.error_lines(), 1U) << outcome.err;
@@ -200,13 +153,13 @@ TEST_F(EndpointCli, WithoutAPositionProofNothingIsRunAndTheCodeIs5) {
 }
 
 TEST_F(EndpointCli, APromptThatIsCountedDifferentlyInTheRunIsMissingNotWrong) {
-  scripted::EngineOptions options = strong();
+  scripted::EngineOptions options = test::strong_lookup();
   options.returns_ids = false;
   options.usage = [](std::int64_t n, const scripted::Request& request) {
     return request.index > 10 && request.index % 5 == 0 ? n / 2 + 2 : n;
   };
   scripted::ScriptedServer server(scripted::vllm_engine(options, "kvphase"));
-  const Outcome outcome = run(fmt::format("audit {} {} --out run", server.url(), kTask));
+  const Outcome outcome = run(fmt::format("audit {} {} --out run", server.url(), kLookupTask));
   EXPECT_EQ(outcome.code, 4) << "a fifth is missing\n" << outcome.err;
   const record::Result found = result("run");
   EXPECT_GT(found.design.missing, 64);
@@ -217,9 +170,9 @@ TEST_F(EndpointCli, APromptThatIsCountedDifferentlyInTheRunIsMissingNotWrong) {
 // --- cost ---
 
 TEST_F(EndpointCli, ADryRunAsksOnlyFreeQuestionsAndSaysWhatItWouldCost) {
-  scripted::ScriptedServer server(scripted::vllm_engine(weak(), "kvphase"));
+  scripted::ScriptedServer server(scripted::vllm_engine(test::weak_lookup(), "kvphase"));
   const Outcome outcome = run(fmt::format(
-      "audit {} {} --dry-run --price-in 2 --price-out 8 --out run", server.url(), kTask));
+      "audit {} {} --dry-run --price-in 2 --price-out 8 --out run", server.url(), kLookupTask));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(completions(server), 0);
   EXPECT_FALSE(fs::exists(folder_ / "run"));
@@ -229,35 +182,36 @@ TEST_F(EndpointCli, ADryRunAsksOnlyFreeQuestionsAndSaysWhatItWouldCost) {
 }
 
 TEST_F(EndpointCli, ACapRefusesAPlanThatBreaksItBeforeAnythingIsAsked) {
-  scripted::ScriptedServer server(scripted::vllm_engine(weak(), "kvphase"));
+  scripted::ScriptedServer server(scripted::vllm_engine(test::weak_lookup(), "kvphase"));
   for (const char* cap :
        {"--max-requests 514", "--max-tokens 18000", "--price-in 2 --price-out 8 --max-cost 0.04"}) {
-    const Outcome outcome = run(fmt::format("audit {} {} {} --out run", server.url(), kTask, cap));
+    const Outcome outcome =
+        run(fmt::format("audit {} {} {} --out run", server.url(), kLookupTask, cap));
     EXPECT_EQ(outcome.code, 2) << cap;
     EXPECT_THAT(outcome.err, HasSubstr("caps"));
     EXPECT_EQ(completions(server), 0);
   }
   const Outcome enough =
-      run(fmt::format("audit {} {} --max-requests 515 --out run", server.url(), kTask));
+      run(fmt::format("audit {} {} --max-requests 515 --out run", server.url(), kLookupTask));
   EXPECT_EQ(enough.code, 0) << enough.err;
   EXPECT_EQ(completions(server), 515);
 }
 
 TEST_F(EndpointCli, RetriesNeverExceedACapAndTheRunCanBeResumed) {
-  scripted::EngineOptions options = weak();
+  scripted::EngineOptions options = test::weak_lookup();
   options.fault = [](const scripted::Request& request) -> std::optional<scripted::Reply> {
     if (request.index % 10 != 9) return std::nullopt;
     return scripted::Reply{.status = 429, .headers = {{"Retry-After", "0"}}, .body = "{}"};
   };
   scripted::ScriptedServer server(scripted::vllm_engine(options, "kvphase"));
   const Outcome stopped =
-      run(fmt::format("audit {} {} --max-requests 520 --out run", server.url(), kTask));
+      run(fmt::format("audit {} {} --max-requests 520 --out run", server.url(), kLookupTask));
   EXPECT_EQ(stopped.code, 130) << stopped.err;
   EXPECT_THAT(stopped.err, AllOf(HasSubstr("--max-requests 520"), HasSubstr("--resume run")));
   EXPECT_LE(completions(server), 520);
   for (const record::Observation& o : journal("run")) EXPECT_TRUE(o.correct) << o.reply_class;
   const Outcome resumed =
-      run(fmt::format("audit {} {} --max-requests 520 --resume run", server.url(), kTask));
+      run(fmt::format("audit {} {} --max-requests 520 --resume run", server.url(), kLookupTask));
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(result("run").design.scored, 512);
 }
@@ -265,10 +219,10 @@ TEST_F(EndpointCli, RetriesNeverExceedACapAndTheRunCanBeResumed) {
 // --- robustness ---
 
 TEST_F(EndpointCli, ResumingWithAnotherConfigurationIsRefusedWithTheKeysThatDiffer) {
-  scripted::ScriptedServer server(scripted::vllm_engine(weak(), "kvphase"));
-  ASSERT_EQ(run(fmt::format("audit {} {} --out run", server.url(), kTask)).code, 0);
+  scripted::ScriptedServer server(scripted::vllm_engine(test::weak_lookup(), "kvphase"));
+  ASSERT_EQ(run(fmt::format("audit {} {} --out run", server.url(), kLookupTask)).code, 0);
   const auto resume = [&](const std::string& options) {
-    return run(fmt::format("audit {} {} {} --resume run", server.url(), kTask, options));
+    return run(fmt::format("audit {} {} {} --resume run", server.url(), kLookupTask, options));
   };
   const std::pair<const char*, const char*> cases[] = {
       {"--seed 2", "options.seed"},
@@ -288,7 +242,7 @@ TEST_F(EndpointCli, ResumingWithAnotherConfigurationIsRefusedWithTheKeysThatDiff
 
 TEST_F(EndpointCli, RetryErrorsAsksMissingRepliesOnlyAndKeepsTheOldLines) {
   bool broken = true;
-  scripted::EngineOptions options = weak();
+  scripted::EngineOptions options = test::weak_lookup();
   options.fault = [&broken](const scripted::Request& request) -> std::optional<scripted::Reply> {
     if (!broken || request.index < 20 || request.index % 3 != 0) return std::nullopt;
     if (request.index % 2 == 0) {  // the model spoke: final
@@ -299,7 +253,7 @@ TEST_F(EndpointCli, RetryErrorsAsksMissingRepliesOnlyAndKeepsTheOldLines) {
     return scripted::Reply{.status = 500, .body = "{\"error\":\"worker died\"}"};
   };
   scripted::ScriptedServer server(scripted::vllm_engine(options, "kvphase"));
-  const std::string audit = fmt::format("audit {} {} --tries 1 ", server.url(), kTask);
+  const std::string audit = fmt::format("audit {} {} --tries 1 ", server.url(), kLookupTask);
   const Outcome first = run(audit + "--out run");
   EXPECT_EQ(first.code, 4) << first.err;
   EXPECT_THAT(first.err, AllOf(HasSubstr("worker died"), HasSubstr("--retry-errors")));
@@ -326,18 +280,18 @@ TEST_F(EndpointCli, RetryErrorsAsksMissingRepliesOnlyAndKeepsTheOldLines) {
 
 TEST_F(EndpointCli, ErrorsOfTheEnvironmentAreCode4WithTheirCause) {
   const Outcome nobody =
-      run(fmt::format("audit http://127.0.0.1:9 {} --out run --junit ci.xml", kTask));
+      run(fmt::format("audit http://127.0.0.1:9 {} --out run --junit ci.xml", kLookupTask));
   EXPECT_THAT(read("ci.xml"), AllOf(HasSubstr("<error"), HasSubstr("127.0.0.1:9")));
   EXPECT_EQ(nobody.code, 4);
   EXPECT_THAT(nobody.err, HasSubstr("127.0.0.1:9"));
-  scripted::EngineOptions options = weak();
+  scripted::EngineOptions options = test::weak_lookup();
   bool down = false;
   options.fault = [&](const scripted::Request& request) -> std::optional<scripted::Reply> {
     if (request.index < 60 && !down) return std::nullopt;
     return scripted::Reply{.status = 500, .body = "{\"error\":\"out of memory\"}"};
   };
   scripted::ScriptedServer server(scripted::vllm_engine(options, "kvphase"));
-  const std::string audit = fmt::format("audit {} {} --tries 1 ", server.url(), kTask);
+  const std::string audit = fmt::format("audit {} {} --tries 1 ", server.url(), kLookupTask);
   const Outcome dies = run(audit + "--out run");
   EXPECT_EQ(dies.code, 4);
   EXPECT_THAT(dies.err, AllOf(HasSubstr("out of memory"), HasSubstr("in a row")));
@@ -349,7 +303,7 @@ TEST_F(EndpointCli, ErrorsOfTheEnvironmentAreCode4WithTheirCause) {
 }
 
 TEST_F(EndpointCli, ColdAndWarmRepliesThatAreMixedAreSaid) {
-  scripted::EngineOptions options = weak();
+  scripted::EngineOptions options = test::weak_lookup();
   options.fault = [](const scripted::Request& request) -> std::optional<scripted::Reply> {
     if (request.index % 2 == 0) return std::nullopt;
     return scripted::json_reply(
@@ -360,7 +314,7 @@ TEST_F(EndpointCli, ColdAndWarmRepliesThatAreMixedAreSaid) {
            {"prompt_tokens_details", {{"cached_tokens", 32}}}}}});
   };
   scripted::ScriptedServer server(scripted::vllm_engine(options, "kvphase"));
-  const Outcome outcome = run(fmt::format("audit {} {} --out run", server.url(), kTask));
+  const Outcome outcome = run(fmt::format("audit {} {} --out run", server.url(), kLookupTask));
   EXPECT_THAT(outcome.out, HasSubstr("Cold and warm replies are mixed")) << outcome.err;
 }
 
@@ -368,7 +322,7 @@ TEST_F(EndpointCli, ColdAndWarmRepliesThatAreMixedAreSaid) {
 
 TEST_F(EndpointCli, Row30NoOutputHoldsTheKeyAlsoWhenTheServerEchoesIt) {
   const std::string key = "hunter2-very-secret-0123456789abcdef";
-  scripted::EngineOptions options = weak();
+  scripted::EngineOptions options = test::weak_lookup();
   options.fault = [](const scripted::Request& request) -> std::optional<scripted::Reply> {
     const std::string header = request.header("authorization");
     if (request.index % 4 == 1 && request.index > 8) {
@@ -384,7 +338,7 @@ TEST_F(EndpointCli, Row30NoOutputHoldsTheKeyAlsoWhenTheServerEchoesIt) {
   scripted::ScriptedServer server(scripted::vllm_engine(options, "kvphase"));
   write(".env", "MY_KEY=" + key + "\n");
   const std::string audit =
-      fmt::format("audit {} {} --tries 1 --api-key-env MY_KEY --json ", server.url(), kTask);
+      fmt::format("audit {} {} --tries 1 --api-key-env MY_KEY --json ", server.url(), kLookupTask);
   const Outcome outcome = run(audit + "--out run");
   ASSERT_EQ(outcome.code, 4) << "a quarter is missing\n" << outcome.err;
   ASSERT_EQ(journal("run").size(), 512U);

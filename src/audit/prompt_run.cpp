@@ -131,6 +131,15 @@ PlanCheck checked_plan(const lm::LanguageModel& model, const task::Task& task,
   return plan;
 }
 
+// A folder that a kill left before its manifest was written.
+bool is_left_empty(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) return false;
+  return std::ranges::all_of(std::filesystem::directory_iterator(folder), [](const auto& entry) {
+    return entry.path().filename() == "manifest.json.part";
+  });
+}
+
 // The journal's path in a folder whose manifest is written, or, resuming, agrees.
 std::filesystem::path open_folder(const std::filesystem::path& folder, bool resume,
                                   const Json& manifest) {
@@ -138,7 +147,7 @@ std::filesystem::path open_folder(const std::filesystem::path& folder, bool resu
   if (resume) {
     check_manifest(path, manifest);
   } else {
-    base::create_new_folder(folder, "audit");
+    if (!is_left_empty(folder)) base::create_new_folder(folder, "audit");
     try {
       base::write_file_atomically(path, manifest.dump(2) + "\n");
     } catch (...) {  // a full disk must not leave a folder that can be neither made nor resumed

@@ -169,9 +169,7 @@ record::Requirement decide_gate(const Requirement& requirement, const stats::Gat
                                          : passes ? "pass"
                                                   : "inconclusive"});
   }
-  return decided; a missing reply counts wrong).",
-                                  start, items, why, gate.method)
-};
+  return decided;
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "report/junit.h"
 #include "report/terminal.h"
 #include "report/write.h"
+#include "task/catalog.h"
 
 namespace kvphase::cli {
 namespace {
@@ -29,8 +30,8 @@ struct AuditArguments {
   bool json = false;
   std::int64_t seed = 1;
   AuditSettings settings;
-  CheckpointAudit checkpoint;  // with the choices of the lookup task
-  EndpointAudit endpoint;
+  CheckpointAudit checkpoint;
+  EndpointAudit endpoint;  // with the choices of the task, for both
   std::vector<const CLI::Option*> only_checkpoint;
   std::vector<const CLI::Option*> only_endpoint;
 };
@@ -86,9 +87,10 @@ AuditSettings settings_of(const AuditArguments& arguments) {
         is_address(arguments.model)
             ? name_of_address(arguments.model)
             : std::filesystem::weakly_canonical(arguments.model).filename().string();
+    const std::string& padding = arguments.endpoint.task.task.padding;
     settings.out =
         fmt::format("runs/{}-{}-{}", model, arguments.task.empty() ? "lookup" : arguments.task,
-                    arguments.checkpoint.lookup.padding);
+                    padding.empty() ? "prefix" : padding);
   }
   return settings;
 }
@@ -138,8 +140,7 @@ ExitCode audit_any(const AuditArguments& arguments, const Session& session) {
     refuse_given(arguments.only_checkpoint, "a checkpoint");
     EndpointAudit endpoint = arguments.endpoint;
     endpoint.url = arguments.model;
-    endpoint.task = arguments.task;
-    endpoint.lookup = arguments.checkpoint.lookup;
+    endpoint.task.name = arguments.task;
     const EndpointOutcome outcome = audit_endpoint(endpoint, settings, session);
     if (!outcome.dry_run.empty()) {
       session.console.result(outcome.dry_run);
@@ -148,8 +149,15 @@ ExitCode audit_any(const AuditArguments& arguments, const Session& session) {
     return finish(arguments, settings, outcome, session);
   }
   refuse_given(arguments.only_endpoint, "a server's address (http://HOST:PORT)");
+  if (!arguments.task.empty() && arguments.task != "lookup") {
+    throw base::usage_error("audit",
+                            "expected --task lookup for a checkpoint, got {}: it reads the lookup "
+                            "language only",
+                            arguments.task);
+  }
   CheckpointAudit checkpoint = arguments.checkpoint;
   checkpoint.checkpoint = arguments.model;
+  checkpoint.task = arguments.endpoint.task.task;
   return finish(arguments, settings, {.audit = audit_checkpoint(checkpoint, settings, session)},
                 session);
 }
@@ -174,26 +182,20 @@ ExitCode run_audit_command(const AuditArguments& arguments, const Session& sessi
 Action add_audit(CLI::App& options) {
   auto arguments = std::make_shared<AuditArguments>();
   AuditSettings& settings = arguments->settings;
-  LookupChoices& lookup = arguments->checkpoint.lookup;
   options
       .add_option("model", arguments->model,
                   "Checkpoint folder of `kvphase train`, or a server: http://HOST:PORT[/v1]")
       ->required();
-  options.add_option("--task", arguments->task, "lookup (default)")
-      ->check(CLI::IsMember({"lookup"}).description(""));
-  options.add_option("--padding", lookup.padding,
-                     "prefix (default): the records move together; in-sequence: each by itself");
-  options.add_option("-R,--modulus", lookup.modulus,
-                     "Residues of the target's position (default 24)");
-  options.add_option("--items", lookup.items,
-                     "Items, each asked at every residue (default 576; at least 2R; R*R balance "
-                     "positions exactly)");
+  std::vector<std::string> tasks = task::task_names();
+  tasks.insert(tasks.begin(), "lookup");
+  options
+      .add_option("--task", arguments->task,
+                  fmt::format("{} (default: lookup, or records on a server that does not say its "
+                              "language)",
+                              fmt::join(tasks, " | ")))
+      ->check(CLI::IsMember(tasks).description(""));
+  const auto in_words = declare_task_options(options, arguments->endpoint.task.task);
   options.add_option("--seed", arguments->seed, "Seed of prompts and resampling (default 1)");
-  options.add_option("--records", lookup.records, "Records per prompt (default: as trained)");
-  options.add_option("--haystack", lookup.haystack,
-                     "Tokens before the question (default: as trained)");
-  options.add_option("--demonstrations", lookup.demonstrations,
-                     "Answered questions before the target's (default 8, fewer with few records)");
   options.add_option("--stride", settings.stride,
                      "Stride to fold by when the model has no chunked layer of its own");
   options.add_option("--min-accuracy", settings.min_accuracy,
@@ -218,9 +220,10 @@ Action add_audit(CLI::App& options) {
   arguments->only_endpoint = declare_endpoint_options(options, arguments->endpoint.choices);
   arguments->only_endpoint.push_back(
       options
-          .add_option("--language", arguments->endpoint.language,
+          .add_option("--language", arguments->endpoint.task.language,
                       "Checkpoint folder that says the lookup language, for a server that cannot")
           ->group(arguments->only_endpoint.front()->get_group()));
+  arguments->only_endpoint.insert(arguments->only_endpoint.end(), in_words.begin(), in_words.end());
   return [arguments](const Session& session) { return run_audit_command(*arguments, session); };
 }
 

@@ -26,7 +26,7 @@ AuditOutcome audit_checkpoint(const CheckpointAudit& audit, const AuditSettings&
         audit.checkpoint.string());
   }
   const task::LookupTask task(
-      lookup_options(audit.lookup, trained_language(audit.checkpoint), settings.seed));
+      lookup_options(audit.task, trained_language(audit.checkpoint), settings.seed));
   const std::int64_t threads = audit.threads > 0
                                    ? audit.threads
                                    : std::max<std::int64_t>(1, std::thread::hardware_concurrency());

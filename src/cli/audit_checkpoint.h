@@ -11,7 +11,7 @@ namespace kvphase::cli {
 
 struct CheckpointAudit {
   std::filesystem::path checkpoint;
-  LookupChoices lookup;
+  TaskChoices task;          // of lookup
   std::int64_t threads = 0;  // 0: all cores
 };
 

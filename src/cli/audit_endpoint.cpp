@@ -7,10 +7,8 @@
 #include <memory>
 
 #include "base/error.h"
-#include "cli/checkpoint_language.h"
 #include "cli/endpoint_notes.h"
 #include "cli/endpoint_plan.h"
-#include "endpoint/positions.h"
 #include "record/journal.h"
 
 namespace kvphase::cli {
@@ -20,62 +18,9 @@ using endpoint::Client;
 using endpoint::PositionProof;
 using endpoint::PromptForm;
 
-constexpr std::int64_t kProofPrompts = 3;
-
-// The task to audit with, and what must be known of how it is asked.
-struct Prepared {
-  std::unique_ptr<task::Task> task;
-  PromptForm form = PromptForm::kTokens;
-  bool cold = true;
-  PositionProof proof;
-  std::int64_t position_offset = 0;
-};
-
-task::LookupLanguage language_of(const EndpointAudit& audit, const endpoint::ServerInfo& server) {
-  if (!audit.language.empty()) return trained_language(audit.language);
-  if (server.card.is_object() && server.card.contains("language")) {
-    return task::lookup_language_from_json(server.card["language"],
-                                           server.address + "/v1/models: kvphase.language");
-  }
-  throw base::usage_error("audit",
-                          "expected the language of the lookup task from {} (kvphase serve says "
-                          "it), got none; --language FOLDER names the checkpoint that it serves",
-                          server.address);
-}
-
-// The shortest, a middle and the longest prompt of a sample spread over the plan.
-std::vector<task::Prompt> proof_prompts(const task::Task& task) {
-  constexpr std::int64_t kSample = 32;
-  std::vector<task::Prompt> prompts;
-  const std::int64_t all = task.items() * task.modulus();
-  for (std::int64_t i = 0; i < std::min(all, kSample); ++i) {
-    const std::int64_t at = i * (all - 1) / std::max<std::int64_t>(1, std::min(all, kSample) - 1);
-    prompts.push_back(task.prompt(at / task.modulus(), at % task.modulus()));
-  }
-  std::stable_sort(prompts.begin(), prompts.end(),
-                   [](const auto& a, const auto& b) { return a.length < b.length; });
-  const std::size_t last = prompts.size() - 1;
-  std::vector<task::Prompt> chosen;
-  for (const std::size_t i : {std::size_t{0}, last / 2, last}) chosen.push_back(prompts[i]);
-  return chosen;
-}
-
-endpoint::EndpointModelOptions model_options(const EndpointChoices& choices, PromptForm form,
-                                             bool cold) {
-  return {.form = form,
-          .top_logprobs = choices.top_logprobs,
-          .cold = cold,
-          .answer_tokens = choices.answer_tokens,
-          .stream = choices.stream};
-}
-
-// What the run will ask for beside the prompt, so that its refusal shows in the proof.
-endpoint::CompletionRequest like_a_run(const EndpointChoices& choices,
-                                       const std::shared_ptr<Client>& client, bool cold) {
-  endpoint::CompletionRequest like{.cold = cold, .stream = choices.stream};
-  const endpoint::EndpointModel model(client, model_options(choices, PromptForm::kTokens, cold));
-  like.top_logprobs = model.top_logprobs();
-  return like;
+// A server that does not answer has shown nothing about positions.
+bool must_stop(const PositionProof& proof) {
+  return proof.failed_outcome && endpoint::server_failed(*proof.failed_outcome);
 }
 
 [[noreturn]] void throw_unproven(const PositionProof& proof, PromptForm form,
@@ -84,8 +29,7 @@ endpoint::CompletionRequest like_a_run(const EndpointChoices& choices,
     throw base::usage_error("audit", "expected caps that leave room for the position proof, got {}",
                             stopped);
   }
-  // A server that does not answer has proven nothing about positions.
-  const bool environment = proof.failed_outcome && endpoint::server_failed(*proof.failed_outcome);
+  const bool environment = must_stop(proof);
   const std::string text = fmt::format(
       "expected every token at a known position (prompts as {}, proven by {}), got: {}; {}",
       name_of(form), endpoint::name_of(proof.route), proof.failed,
@@ -95,54 +39,34 @@ endpoint::CompletionRequest like_a_run(const EndpointChoices& choices,
                     "audit", text);
 }
 
-Prepared prepare_lookup(const EndpointAudit& audit, const AuditSettings& settings,
-                        const std::shared_ptr<Client>& client) {
-  Prepared prepared{.form = prompt_forms(audit.choices, *client, true).front(),
-                    .cold = !audit.choices.warm};
-  prepared.task = std::make_unique<task::LookupTask>(
-      lookup_options(audit.lookup, language_of(audit, client->info()), settings.seed));
-  return prepared;
-}
-
-void prove_positions(Prepared& prepared, const EndpointChoices& choices,
-                     const std::shared_ptr<Client>& client) {
-  std::vector<std::vector<lm::TokenId>> prompts;
-  for (const task::Prompt& prompt : proof_prompts(*prepared.task)) {
-    prompts.push_back(prompt.request.prompt);
-  }
-  prepared.proof =
-      endpoint::prove_token_prompts(*client, prompts, like_a_run(choices, client, prepared.cold));
-  if (!prepared.proof.ok) {
-    throw_unproven(prepared.proof, prepared.form, client->spending_refused());
-  }
-  prepared.position_offset = prepared.proof.offset.value_or(0);
-}
-
-void check_context(const task::Task& task, const endpoint::ServerInfo& server,
-                   std::int64_t overhead, std::int64_t answer) {
-  const std::int64_t needed = task.longest_prompt() + overhead + answer;
+void check_context(const EndpointTask& made, const endpoint::ServerInfo& server,
+                   std::int64_t overhead, const EndpointChoices& choices) {
+  const std::int64_t answer =
+      std::max(made.task->cost_shape().completion_tokens, choices.answer_tokens);
+  const std::int64_t prompt = made.task->longest_prompt() + made.constant_tokens;
+  const std::int64_t needed = prompt + overhead + answer;
   if (server.context_length == 0 || needed <= server.context_length) return;
   throw base::usage_error(
       "audit",
       "expected prompts and answers of at most {} tokens (the context of {}), got {} ({} + {} "
       "added by the server + {} of answer); ask for a shorter haystack{}",
-      server.context_length, server.address, needed, task.longest_prompt(), overhead, answer,
+      server.context_length, server.address, needed, prompt, overhead, answer,
       server.kind == endpoint::ServerKind::kOllama ? " or a longer --context" : "");
 }
 
 // How the server is asked, for the manifest: what must be the same when a run goes on.
-base::Json server_json(const Prepared& prepared, const EndpointChoices& choices,
-                       const Client& client) {
+base::Json server_json(const EndpointTask& made, const ProvenPositions& proven,
+                       const EndpointChoices& choices, const Client& client) {
   const endpoint::ServerInfo& info = client.info();
   base::Json json = {
       {"kind", endpoint::name_of(info.kind)},
       {"version", info.version},
       {"address", info.address},
       {"model", info.model},
-      {"form", name_of(prepared.form)},
-      {"overhead", prepared.proof.overhead ? base::Json(*prepared.proof.overhead) : base::Json()},
-      {"phases", prepared.proof.absolute() ? "absolute" : "relative"},
-      {"cold", prepared.cold},
+      {"form", name_of(made.form)},
+      {"overhead", proven.proof.overhead ? base::Json(*proven.proof.overhead) : base::Json()},
+      {"phases", proven.relative ? "relative" : "absolute"},
+      {"cold", made.cold},
       {"top_logprobs", choices.top_logprobs},
       {"answer_tokens", choices.answer_tokens},
       {"stream", choices.stream},
@@ -167,8 +91,32 @@ std::int64_t journalled(const AuditSettings& settings, const EndpointChoices& ch
 // Items per model call: their prompts and bodies are in memory at once.
 std::int64_t items_at_once(const task::Task& task) {
   constexpr std::int64_t kTokens = std::int64_t{4} << 20;
-  const std::int64_t per_item = task.modulus() * std::max<std::int64_t>(1, task.longest_prompt());
+  const std::int64_t per_item =
+      std::ssize(task.residues()) * std::max<std::int64_t>(1, task.longest_prompt());
   return std::clamp<std::int64_t>(kTokens / per_item, 1, 24);
+}
+
+// The first form of the server in which the task's positions are proven.
+struct Proven {
+  EndpointTask made;
+  ProvenPositions positions;
+};
+
+Proven prove_a_form(EndpointTask made, const std::vector<PromptForm>& forms,
+                    const EndpointTaskChoices& task, const EndpointChoices& choices,
+                    const std::shared_ptr<Client>& client, const Session& session) {
+  for (std::size_t i = 0;; ++i) {
+    if (i > 0) made = make_endpoint_task(task, choices, forms[i], client, false);
+    check_context(made, client->info(), 0, choices);
+    ProvenPositions positions = prove_positions(made, choices, task.name, client);
+    if (positions.proof.ok) return {std::move(made), std::move(positions)};
+    const bool last = i + 1 == forms.size();
+    if (last || must_stop(positions.proof) || !client->spending_refused().empty()) {
+      throw_unproven(positions.proof, made.form, client->spending_refused());
+    }
+    session.console.warning(fmt::format("prompts as {}: {}; trying {}", name_of(made.form),
+                                        positions.proof.failed, name_of(forms[i + 1])));
+  }
 }
 
 }  // namespace
@@ -183,60 +131,59 @@ EndpointOutcome audit_endpoint(const EndpointAudit& audit, const AuditSettings& 
                             settings.sequential ? "with --sequential" : "alone");
   }
   const auto client = std::make_shared<Client>(audit.url, client_options(choices, settings.seed));
-  for (const std::string& note : client->info().notes) session.console.warning(note);
-  session.console.progress(fmt::format(
-      "{}: {} ({}), model {}", client->info().address, endpoint::name_of(client->info().kind),
-      client->info().evidence, client->info().model.empty() ? "unknown" : client->info().model));
+  const endpoint::ServerInfo& info = client->info();
+  for (const std::string& note : info.notes) session.console.warning(note);
+  session.console.progress(fmt::format("{}: {} ({}), model {}", info.address,
+                                       endpoint::name_of(info.kind), info.evidence,
+                                       info.model.empty() ? "unknown" : info.model));
 
-  Prepared prepared = prepare_lookup(audit, settings, client);
-  const task::Task& task = *prepared.task;
-  lm::ModelTraits traits;
-  {
-    const endpoint::EndpointModel model(client,
-                                        model_options(choices, prepared.form, prepared.cold));
-    traits = model.traits();
-  }
-  check_stride(traits, settings, task.modulus());
+  EndpointTaskChoices task_choices = audit.task;
+  task_choices.seed = settings.seed;
+  task_choices.name = default_task(task_choices, *client);
+  const std::vector<PromptForm> forms =
+      prompt_forms(choices, *client, task_choices.name == "lookup");
+  EndpointTask first = make_endpoint_task(task_choices, choices, forms[0], client, choices.dry_run);
+  const lm::ModelTraits traits =
+      endpoint::EndpointModel(client, model_options(first, choices)).traits();
+  const std::int64_t residues = std::ssize(first.task->residues());
+  check_stride(traits, settings, first.task->modulus());
   const auto stride = traits.stride ? traits.stride : settings.stride;
-  const double share = settings.sequential && stride
-                           ? static_cast<double>(*stride) / static_cast<double>(task.modulus())
+  const double share = settings.sequential && stride && *stride < residues
+                           ? static_cast<double>(*stride) / static_cast<double>(residues)
                            : 1;
-  const EndpointPlan plan = plan_endpoint(task, prepared.cold, share, journalled(settings, choices),
-                                          kProofPrompts, choices);
-  if (choices.dry_run) {
-    return {.dry_run = plan_text(plan, choices, client->info(), task, name_of(prepared.form),
-                                 prepared.cold)};
-  }
+  const EndpointPlan plan = plan_endpoint(first, share, journalled(settings, choices), choices);
+  if (choices.dry_run) return {.dry_run = plan_text(plan, first, choices, info)};
   check_caps(plan, choices);
-  check_context(task, client->info(), 0, std::max<std::int64_t>(1, choices.answer_tokens));
-  prove_positions(prepared, choices, client);
-  session.console.progress("positions: " + prepared.proof.note);
-  check_context(task, client->info(), prepared.proof.overhead.value_or(0),
-                std::max<std::int64_t>(1, choices.answer_tokens));
+  Proven proven = prove_a_form(std::move(first), forms, task_choices, choices, client, session);
+  const EndpointTask& made = proven.made;
+  const ProvenPositions& positions = proven.positions;
+  session.console.progress("positions: " + positions.proof.note);
+  check_context(made, info, positions.proof.overhead.value_or(0), choices);
 
-  endpoint::EndpointModelOptions options = model_options(choices, prepared.form, prepared.cold);
-  options.overhead = prepared.proof.overhead;
+  endpoint::EndpointModelOptions options = model_options(made, choices);
+  options.overhead = positions.proof.overhead;
+  if (!made.in_ids && made.settings.constant_tokens && !options.overhead) options.overhead = 0;
   endpoint::EndpointModel model(client, options);
-  if (prepared.cold && !client->api().capabilities().cold_switch) {
+  if (made.cold && !client->api().capabilities().cold_switch) {
     session.console.warning("requests cannot be kept out of this server's prompt cache: " +
                             client->api().capabilities().cache_note);
   }
   EndpointOutcome outcome;
   const auto annotate = [&](const audit::AuditRun& run, record::Result& result) {
     result.context.command = client->redact(result.context.command);
-    add_endpoint_notes(run, prepared.proof, *client, choices, result);
+    add_endpoint_notes(run, positions, *client, choices, result);
     outcome.too_much_missing =
         static_cast<double>(result.design.missing) >
         choices.max_missing * static_cast<double>(result.design.observations);
   };
   AuditSubject subject{.model = model,
-                       .task = task,
+                       .task = *made.task,
                        .threads = choices.concurrency,
-                       .position_offset = prepared.position_offset,
-                       .relative = !prepared.proof.absolute(),
-                       .items_at_once = items_at_once(task),
+                       .position_offset = positions.offset,
+                       .relative = positions.relative,
+                       .items_at_once = items_at_once(*made.task),
                        .sync_each = true,
-                       .server = server_json(prepared, choices, *client),
+                       .server = server_json(made, positions, choices, *client),
                        .ask_again = {},
                        .annotate = annotate};
   if (choices.retry_errors) subject.ask_again = endpoint::may_ask_again;

@@ -2,21 +2,17 @@
 // the caps; the rest is audit_run.h's.
 #pragma once
 
-#include <filesystem>
-#include <optional>
 #include <string>
 
 #include "cli/audit_run.h"
-#include "cli/audit_task.h"
 #include "cli/endpoint_options.h"
+#include "cli/endpoint_task.h"
 
 namespace kvphase::cli {
 
 struct EndpointAudit {
   std::string url;
-  std::string task;                // empty: lookup where the server says its language, else records
-  LookupChoices lookup;            // of the lookup task
-  std::filesystem::path language;  // checkpoint folder whose card says it; empty: the server
+  EndpointTaskChoices task;  // its name empty: what the server can
   EndpointChoices choices;
 };
 

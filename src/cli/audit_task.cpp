@@ -8,25 +8,79 @@ namespace kvphase::cli {
 namespace {
 
 task::Padding padding_of(const std::string& name) {
-  if (name == "prefix") return task::Padding::kPrefix;
+  if (name.empty() || name == "prefix") return task::Padding::kPrefix;
   if (name == "in-sequence") return task::Padding::kInSequence;
   throw base::usage_error("audit", "expected --padding prefix or in-sequence, got '{}'", name);
 }
 
 }  // namespace
 
-task::LookupOptions lookup_options(const LookupChoices& choices,
-                                   const task::LookupLanguage& language, std::uint64_t seed) {
-  task::LookupOptions options{.language = language,
-                              .padding = padding_of(choices.padding),
-                              .modulus = choices.modulus,
-                              .items = choices.items,
-                              .seed = seed};
+std::vector<const CLI::Option*> declare_task_options(CLI::App& app, TaskChoices& c) {
+  app.add_option("--padding", c.padding,
+                 "Of lookup: prefix (default): the records move together; in-sequence: each by "
+                 "itself");
+  app.add_option("-R,--modulus", c.modulus,
+                 "Residues of the target's position (default 24; of tasks in words 8)");
+  app.add_option("--items", c.items,
+                 "Items, each asked at every residue (default 576; of tasks in words 96 or fewer)");
+  app.add_option("--records", c.records, "Records per prompt (default: as trained)");
+  app.add_option("--haystack", c.haystack, "Tokens before the question (default: as trained)");
+  app.add_option("--demonstrations", c.demonstrations,
+                 "Answered questions before the target's (default 8, fewer with few records)");
+  std::vector<const CLI::Option*> all;
+  const auto add = [&](CLI::Option* option) {
+    option->group("Tasks in words");
+    all.push_back(option);
+    return option;
+  };
+  add(app.add_option("--pad-at", c.pad_at,
+                     fmt::format("Where filler goes: {}", fmt::join(task::pad_at_names(), " | "))));
+  add(app.add_flag("--every-residue", c.every_residue, "Also of a modulus over 64"));
+  add(app.add_option("--key-words", c.key_words, "Of records: words per key, 1 or 2"));
+  add(app.add_option("--per-haystack", c.per_haystack,
+                     "Of records: items that share one haystack, and its prefill"));
+  add(app.add_option("--identifier", c.identifier, "Of needle: code | path | hex | uuid"));
+  add(app.add_option("--depth", c.depth, "Of needle: where it stands in the filler, 0 to 1"))
+      ->check(CLI::Range(0.0, 1.0));
+  add(app.add_option("--file", c.file, "Of completion and template: the text with its slots"));
+  add(app.add_option("--candidate", c.candidates,
+                     "Of completion (repeatable): continuations, the right one first"))
+      ->allow_extra_args(false);
+  return all;
+}
+
+task::LookupOptions lookup_options(const TaskChoices& choices, const task::LookupLanguage& language,
+                                   std::uint64_t seed) {
+  task::LookupOptions options{
+      .language = language, .padding = padding_of(choices.padding), .seed = seed};
+  options.modulus = choices.modulus.value_or(options.modulus);
+  options.items = choices.items.value_or(options.items);
   options.language.records = choices.records.value_or(options.language.records);
   options.language.haystack = choices.haystack.value_or(options.language.haystack);
   options.demonstrations = choices.demonstrations.value_or(
       std::min(options.demonstrations, options.language.records - 1));
   return options;
+}
+
+task::TaskSettings task_settings(const TaskChoices& c, std::uint64_t seed) {
+  if (!c.padding.empty()) {
+    throw base::usage_error("audit", "expected --pad-at with a task in words, got --padding {}",
+                            c.padding);
+  }
+  task::TaskSettings settings{.pad_at = {}, .every_residue = c.every_residue, .items = c.items};
+  if (!c.pad_at.empty()) settings.pad_at = task::pad_at_from_name(c.pad_at);
+  settings.modulus = c.modulus.value_or(settings.modulus);
+  settings.haystack = c.haystack;
+  settings.seed = seed;
+  settings.records = c.records;
+  settings.key_words = c.key_words;
+  settings.per_haystack = c.per_haystack;
+  settings.demonstrations = c.demonstrations;
+  settings.identifier = c.identifier;
+  settings.depth = c.depth;
+  settings.file = c.file;
+  settings.candidates = c.candidates;
+  return settings;
 }
 
 }  // namespace kvphase::cli

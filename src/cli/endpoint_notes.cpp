@@ -54,12 +54,14 @@ void note_cache(const audit::AuditRun& run, const endpoint::Client& client,
   }
 }
 
-void note_positions(const endpoint::PositionProof& proof, record::Result& result) {
+void note_positions(const ProvenPositions& proven, record::Result& result) {
+  const endpoint::PositionProof& proof = proven.proof;
   std::string note =
       fmt::format("Positions on the server ({}): {}.", endpoint::name_of(proof.route), proof.note);
   if (!result.positions.note.empty()) note = result.positions.note + " " + note;
+  if (!proven.relative_reason.empty()) note += " But " + proven.relative_reason + ".";
   result.positions.note = note;
-  if (proof.absolute()) return;
+  if (!proven.relative) return;
   const std::string relative =
       "Phases are relative: all positions may be off by one unknown constant, so a phase's number "
       "says nothing by itself; the period, the gap and the worst accuracy do not depend on it.";
@@ -87,10 +89,10 @@ std::vector<std::string> error_lines(const endpoint::Client& client) {
   return lines;
 }
 
-void add_endpoint_notes(const audit::AuditRun& run, const endpoint::PositionProof& proof,
+void add_endpoint_notes(const audit::AuditRun& run, const ProvenPositions& proven,
                         const endpoint::Client& client, const EndpointChoices& choices,
                         record::Result& result) {
-  note_positions(proof, result);
+  note_positions(proven, result);
   note_cache(run, client, result);
   std::map<std::string, std::int64_t> missing;
   for (const record::Observation& o : run.observations) {

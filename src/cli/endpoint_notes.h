@@ -7,13 +7,13 @@
 
 #include "audit/runner.h"
 #include "cli/endpoint_options.h"
+#include "cli/endpoint_task.h"
 #include "endpoint/client.h"
-#include "endpoint/positions.h"
 #include "record/result.h"
 
 namespace kvphase::cli {
 
-void add_endpoint_notes(const audit::AuditRun& run, const endpoint::PositionProof& proof,
+void add_endpoint_notes(const audit::AuditRun& run, const ProvenPositions& proven,
                         const endpoint::Client& client, const EndpointChoices& choices,
                         record::Result& result);
 

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "task/plan_cost.h"
 
 namespace kvphase::cli {
 namespace {
@@ -32,17 +33,30 @@ double seconds_of(const endpoint::Spent& spent, int concurrency) {
 
 }  // namespace
 
-EndpointPlan plan_endpoint(const task::Task& task, bool, double share, std::int64_t journalled,
-                           std::int64_t proof_requests, const EndpointChoices& choices) {
-  EndpointPlan plan{.journalled = journalled, .proof_requests = proof_requests};
-  const auto all = static_cast<double>(task.items() * task.modulus()) * share;
-  plan.prompts = static_cast<std::int64_t>(std::llround(all));
-  const std::int64_t left = std::max<std::int64_t>(0, plan.prompts - journalled);
-  const std::int64_t requests = left + proof_requests;
-  plan.spent = {.requests = requests,
-                .prompt_tokens = requests * task.longest_prompt(),
-                .cached_tokens = 0,
-                .completion_tokens = requests * std::max<std::int64_t>(1, choices.answer_tokens)};
+EndpointPlan plan_endpoint(const EndpointTask& made, double share, std::int64_t journalled,
+                           const EndpointChoices& choices) {
+  const task::Task& task = *made.task;
+  const std::int64_t all = task.items() * std::ssize(task.residues());
+  EndpointPlan plan{
+      .prompts = static_cast<std::int64_t>(std::llround(static_cast<double>(all) * share)),
+      .journalled = journalled,
+      .proof_requests = made.proof_requests};
+  const task::CostOptions options{.constant_tokens = made.constant_tokens,
+                                  .constant_shared = made.shared_constant,
+                                  .completion_tokens = choices.answer_tokens};
+  const task::PlanCost cost = task::plan_cost(task, !made.cold, options);
+  const double left = static_cast<double>(std::max<std::int64_t>(0, plan.prompts - journalled)) /
+                      static_cast<double>(all);
+  const auto part = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(std::ceil(static_cast<double>(n) * left));
+  };
+  plan.primers = part(cost.primers);
+  plan.spent = {
+      .requests = part(cost.requests) + plan.proof_requests,
+      .prompt_tokens = part(cost.prompt_tokens) +
+                       plan.proof_requests * (task.longest_prompt() + made.constant_tokens),
+      .cached_tokens = part(cost.cached_tokens),
+      .completion_tokens = part(cost.completion_tokens) + plan.proof_requests};
   return plan;
 }
 
@@ -55,14 +69,14 @@ void check_caps(const EndpointPlan& plan, const EndpointChoices& choices) {
                           broken);
 }
 
-std::string plan_text(const EndpointPlan& plan, const EndpointChoices& choices,
-                      const endpoint::ServerInfo& server, const task::Task& task,
-                      std::string_view form, bool cold) {
+std::string plan_text(const EndpointPlan& plan, const EndpointTask& made,
+                      const EndpointChoices& choices, const endpoint::ServerInfo& server) {
+  const task::Task& task = *made.task;
   std::string text = fmt::format(
       "Plan: {} on {} at {} ({}), prompts as {}, {}\n", task.name(),
       server.model.empty() ? "the server's model" : server.model, server.address,
-      endpoint::name_of(server.kind), form,
-      cold ? "kept out of the prompt cache where the server can" : "sharing the prompt cache");
+      endpoint::name_of(server.kind), name_of(made.form),
+      made.cold ? "kept out of the prompt cache where the server can" : "sharing the prompt cache");
   const auto row = [&](std::string_view what, const std::string& value) {
     text += fmt::format("  {:<18}{}\n", what, value);
   };

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cli/endpoint_options.h"
+#include "cli/endpoint_task.h"
 #include "endpoint/client.h"
-#include "task/task.h"
 
 namespace kvphase::cli {
 
@@ -19,15 +19,14 @@ struct EndpointPlan {
 };
 
 // `share`: of the task's prompts that are asked at most (a sequential audit asks fewer).
-EndpointPlan plan_endpoint(const task::Task& task, bool cold, double share, std::int64_t journalled,
-                           std::int64_t proof_requests, const EndpointChoices& choices);
+EndpointPlan plan_endpoint(const EndpointTask& made, double share, std::int64_t journalled,
+                           const EndpointChoices& choices);
 
 // Throws a usage error when the plan breaks a cap.
 void check_caps(const EndpointPlan& plan, const EndpointChoices& choices);
 
 // What --dry-run prints.
-std::string plan_text(const EndpointPlan& plan, const EndpointChoices& choices,
-                      const endpoint::ServerInfo& server, const task::Task& task,
-                      std::string_view form, bool cold);
+std::string plan_text(const EndpointPlan& plan, const EndpointTask& made,
+                      const EndpointChoices& choices, const endpoint::ServerInfo& server);
 
 }  // namespace kvphase::cli

@@ -256,7 +256,10 @@ SingleTokenWords find_single_token_words(
       return static_cast<std::int64_t>(ids->size());
     }
     const Reply reply = count_prompt(client, base_prompt(text), cost);
-    if (!was_read(reply)) why = describe(reply);
+    if (!was_read(reply)) {
+      why = describe(reply);
+      found.failed_outcome = reply.outcome;
+    }
     if (was_read(reply) && !reply.usage.prompt_tokens) why = "the server reports no usage";
     return was_read(reply) ? reply.usage.prompt_tokens : std::nullopt;
   };

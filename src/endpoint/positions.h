@@ -69,7 +69,8 @@ struct SingleTokenWords {
   std::vector<lm::TokenId> ids;    // of " word", where the server has a tokenizer; else empty
   std::vector<std::string> rejected;
   PositionRoute route = PositionRoute::kNone;
-  std::string failed;  // why fewer than wanted were found; empty otherwise
+  std::string failed;                     // why fewer than wanted were found; empty otherwise
+  std::optional<Outcome> failed_outcome;  // of the reply that did not come, where that was why
 };
 
 // Asks until `wanted` words are found or the candidates end. Without a tokenizer each candidate

@@ -62,6 +62,10 @@ Json usage_json(const Prompt& prompt, const EngineOptions& options, const Reques
 
 std::string word(std::int32_t token) { return scripted_text({token}); }
 
+std::string said(std::int32_t token, const EngineOptions& options) {
+  return options.say ? options.say(token) : word(token);
+}
+
 }  // namespace
 
 Ids scripted_tokens(std::string_view text) {
@@ -154,7 +158,7 @@ Handler llama_cpp_engine(EngineOptions options) {
           400);
     }
     const auto answer = options.model(prompt.ids);
-    Json reply = {{"content", word(answer[0].token)},
+    Json reply = {{"content", said(answer[0].token, options)},
                   {"tokens", Ids{answer[0].token}},
                   {"stop", true},
                   {"stop_type", "limit"},
@@ -214,7 +218,7 @@ Handler vllm_engine(EngineOptions options, std::string owner) {
                         400);
     }
     const auto answer = options.model(prompt.ids);
-    const std::string text = word(answer[0].token);
+    const std::string text = said(answer[0].token, options);
     Json choice = {{"index", 0}, {"finish_reason", "length"}, {"logprobs", nullptr}};
     if (prompt.chat) {
       choice["message"] = {{"role", "assistant"}, {"content", text}};
@@ -280,7 +284,7 @@ Handler sglang_engine(EngineOptions options) {
       meta["output_token_logprobs"] = Json::array({top[0]});
       meta["output_top_logprobs"] = Json::array({top});
     }
-    return json_reply({{"text", word(answer[0].token)},
+    return json_reply({{"text", said(answer[0].token, options)},
                        {"output_ids", Ids{answer[0].token}},
                        {"meta_info", meta}});
   };
@@ -310,9 +314,9 @@ Handler ollama_engine(EngineOptions options) {
     const auto answer = options.model(prompt.ids);
     Json reply = {{"model", "scripted"}, {"done", true}, {"done_reason", "length"}};
     if (chat) {
-      reply["message"] = {{"role", "assistant"}, {"content", word(answer[0].token)}};
+      reply["message"] = {{"role", "assistant"}, {"content", said(answer[0].token, options)}};
     } else {
-      reply["response"] = word(answer[0].token);
+      reply["response"] = said(answer[0].token, options);
     }
     if (options.report_usage) {
       reply["prompt_eval_count"] = usage_of(prompt, options, request);
@@ -347,7 +351,7 @@ Handler chat_api(EngineOptions options) {
         {{"choices",
           {{{"index", 0},
             {"finish_reason", "stop"},
-            {"message", {{"role", "assistant"}, {"content", word(answer[0].token)}}}}}},
+            {"message", {{"role", "assistant"}, {"content", said(answer[0].token, options)}}}}}},
          {"usage", usage_json(prompt, options, request)}});
   };
 }

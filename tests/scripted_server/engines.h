@@ -31,9 +31,10 @@ struct EngineOptions {
   std::function<std::int64_t(std::int64_t n, const Request&)> usage;
   // Where set and not empty, the reply in place of a completion's.
   std::function<std::optional<Reply>(const Request&)> fault;
-  std::int64_t cached_tokens = 0;  // as usage says
-  bool returns_ids = true;         // where the engine can return the ids it read
-  base::Json card;                 // "kvphase" of the model in /v1/models; null: none
+  std::int64_t cached_tokens = 0;                // as usage says
+  std::function<std::string(std::int32_t)> say;  // text of an answered token; empty: scripted_text
+  bool returns_ids = true;                       // where the engine can return the ids it read
+  base::Json card;                               // "kvphase" of the model in /v1/models; null: none
 };
 
 // The scripted tokenizer: words by spaces, "w17" is token 17, others take one token for each six

@@ -1,0 +1,115 @@
+// An audit of a server that is killed, interrupted or out of disk: nothing that was answered is
+// lost, and the resumed run finds what an undisturbed one finds.
+#include <gmock/gmock.h>
+
+#include "base/random.h"
+#include "tests/support/endpoint_program.h"
+
+namespace kvphase {
+namespace {
+
+namespace fs = std::filesystem;
+using test::completions;
+using test::kLookupTask;
+using test::Outcome;
+using ::testing::HasSubstr;
+
+class EndpointKill : public test::EndpointProgram {
+ protected:
+  // A model that takes its time, so that there is something to interrupt.
+  static scripted::Handler slow_engine(double seconds) {
+    const scripted::Handler engine = scripted::vllm_engine(test::weak_lookup(), "kvphase");
+    return [engine, seconds](const scripted::Request& request) {
+      scripted::Reply reply = engine(request);
+      if (test::is_completion(request)) reply.delay = seconds;
+      return reply;
+    };
+  }
+  std::string start_or_resume(const std::string& url, const std::string& folder) const {
+    const bool started = fs::exists(folder_ / folder / "manifest.json");
+    return fmt::format("audit {} {} {} {}", url, kLookupTask, started ? "--resume" : "--out",
+                       folder);
+  }
+  void expect_undisturbed(const std::string& url) {
+    ASSERT_EQ(run(fmt::format("audit {} {} --out undisturbed", url, kLookupTask)).code, 0);
+    EXPECT_EQ(findings("run"), findings("undisturbed"));
+    const auto undisturbed = journal("undisturbed");
+    EXPECT_EQ(journal("run").size(), undisturbed.size()) << "a prompt was journalled twice";
+  }
+};
+
+TEST_F(EndpointKill, KillingAtAHundredRandomMomentsLosesAtMostTheRequestsInFlight) {
+  constexpr int kKills = 100;
+  constexpr std::int64_t kInFlight = 4;  // the default of --concurrency
+  constexpr std::int64_t kProof = 3;     // requests of each session's position proof
+  scripted::ScriptedServer server(slow_engine(0.004));
+  base::Random random(1);
+  std::int64_t in_the_middle = 0;  // kills that left an unfinished journal with lines
+  std::int64_t most_lost = 0;
+  const double startup =
+      run(fmt::format("audit {} {} --dry-run", server.url(), kLookupTask)).seconds;
+  for (int kill = 0; kill < kKills; ++kill) {
+    const auto lines_before =
+        fs::exists(folder_ / "run/journal.jsonl") ? std::ssize(journal("run")) : std::ptrdiff_t{0};
+    const std::int64_t asked_before = completions(server);
+    run(start_or_resume(server.url(), "run"), ".out",
+        fmt::format("timeout -s KILL {:.4f}",
+                    startup * random.uniform() + 0.06 * random.uniform()));
+    const auto lines =
+        fs::exists(folder_ / "run/journal.jsonl") ? std::ssize(journal("run")) : std::ptrdiff_t{0};
+    ASSERT_GE(lines, lines_before);
+    const std::int64_t lost = completions(server) - asked_before - (lines - lines_before);
+    ASSERT_LE(lost, kProof + kInFlight) << "kill " << kill;
+    if (lines > lines_before) most_lost = std::max(most_lost, lost - kProof);
+    in_the_middle += lines > 0 && lines < 512 ? 1 : 0;
+  }
+  const std::int64_t before = std::ssize(journal("run"));
+  const Outcome last = run(start_or_resume(server.url(), "run"));
+  ASSERT_EQ(last.code, 0) << last.err;
+  EXPECT_GE(in_the_middle, 20);
+  fmt::print(
+      "{} kills, {} of them with a part of the replies in the journal ({} of 512 at the "
+      "end); at most {} replies were lost at once\n",
+      kKills, in_the_middle, before, most_lost);
+  expect_undisturbed(server.url());
+}
+
+TEST_F(EndpointKill, AnInterruptEndsCleanlyAndTheRunIsResumed) {
+  scripted::ScriptedServer server(slow_engine(0.003));
+  const Outcome stopped =
+      run(start_or_resume(server.url(), "run"), ".out", "timeout --preserve-status -s INT 0.5");
+  EXPECT_EQ(stopped.code, 130) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("--resume run"));
+  const auto lines = journal("run");
+  EXPECT_GT(lines.size(), 0U);
+  EXPECT_LT(lines.size(), 512U);
+  for (const record::Observation& o : lines) EXPECT_TRUE(o.correct) << o.reply_class;
+  ASSERT_EQ(run(start_or_resume(server.url(), "run")).code, 0);
+  expect_undisturbed(server.url());
+}
+
+TEST_F(EndpointKill, AFullDiskIsSaidAndLosesNothing) {
+  scripted::ScriptedServer server(slow_engine(0));
+  const Outcome full = run(start_or_resume(server.url(), "run"), ".out",
+                           "trap '' XFSZ; ulimit -f 40;");  // 20 KiB for any one file
+  EXPECT_EQ(full.code, 4) << full.err;
+  EXPECT_THAT(full.err, HasSubstr("journal.jsonl"));
+  const std::string text = read("run/journal.jsonl");
+  EXPECT_TRUE(text.ends_with("}\n")) << "the journal holds whole lines only";
+  EXPECT_GT(journal("run").size(), 20U);
+  ASSERT_EQ(run(start_or_resume(server.url(), "run")).code, 0);
+  expect_undisturbed(server.url());
+}
+
+TEST_F(EndpointKill, AFolderLeftEmptyByAKillCanBeUsed) {
+  scripted::ScriptedServer server(slow_engine(0));
+  fs::create_directories(folder_ / "run");
+  write("run/manifest.json.part", "{");
+  EXPECT_EQ(run(fmt::format("audit {} {} --out run", server.url(), kLookupTask)).code, 0);
+  fs::create_directories(folder_ / "mine");
+  write("mine/notes.txt", "mine");
+  EXPECT_EQ(run(fmt::format("audit {} {} --out mine", server.url(), kLookupTask)).code, 2);
+}
+
+}  // namespace
+}  // namespace kvphase
