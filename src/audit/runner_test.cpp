@@ -142,10 +142,11 @@ TEST_F(Runner, RefusesToResumeAnotherConfigurationAndNamesTheKeys) {
   }
 }
 
-TEST_F(Runner, RefusesAnExistingFolderAndAPromptLongerThanTheContext) {
+TEST_F(Runner, RefusesAFolderWithContentAndAPromptLongerThanTheContext) {
   ScriptedModel model;
   const task::LookupTask task(small_task());
   fs::create_directory(folder_);
+  base::write_file_atomically(folder_ / "notes.txt", "mine");
   EXPECT_THROW(run_audit(model, task, {.folder = folder_}, {}), base::Error);
   model.context = 35;  // the prompts have 36 tokens
   EXPECT_THROW(run_audit(model, task, {.folder = root_ / "other"}, {}), base::Error);

@@ -18,8 +18,7 @@ using endpoint::Client;
 using endpoint::PositionProof;
 using endpoint::PromptForm;
 
-// A server that does not answer has shown nothing about positions.
-bool must_stop(const PositionProof& proof) {
+bool no_answer(const PositionProof& proof) {
   return proof.failed_outcome && endpoint::server_failed(*proof.failed_outcome);
 }
 
@@ -29,7 +28,7 @@ bool must_stop(const PositionProof& proof) {
     throw base::usage_error("audit", "expected caps that leave room for the position proof, got {}",
                             stopped);
   }
-  const bool environment = must_stop(proof);
+  const bool environment = no_answer(proof);
   const std::string text = fmt::format(
       "expected every token at a known position (prompts as {}, proven by {}), got: {}; {}",
       name_of(form), endpoint::name_of(proof.route), proof.failed,
@@ -102,20 +101,36 @@ struct Proven {
   ProvenPositions positions;
 };
 
-Proven prove_a_form(EndpointTask made, const std::vector<PromptForm>& forms,
+// Makes the task in the first of the forms, from `form` on, in which it can be made.
+EndpointTask make_in_a_form(std::size_t& form, const std::vector<PromptForm>& forms,
+                            const EndpointTaskChoices& task, const EndpointChoices& choices,
+                            const std::shared_ptr<Client>& client, const Session& session) {
+  for (;; ++form) {
+    try {
+      return make_endpoint_task(task, choices, forms[form], client, choices.dry_run);
+    } catch (const base::Error& error) {
+      if (error.kind() != base::ErrorKind::kPhaseControl || form + 1 == forms.size()) throw;
+      session.console.warning(fmt::format("prompts as {}: {}; trying {}", name_of(forms[form]),
+                                          error.what(), name_of(forms[form + 1])));
+    }
+  }
+}
+
+Proven prove_a_form(EndpointTask made, std::size_t form, const std::vector<PromptForm>& forms,
                     const EndpointTaskChoices& task, const EndpointChoices& choices,
                     const std::shared_ptr<Client>& client, const Session& session) {
-  for (std::size_t i = 0;; ++i) {
-    if (i > 0) made = make_endpoint_task(task, choices, forms[i], client, false);
+  for (;;) {
     check_context(made, client->info(), 0, choices);
     ProvenPositions positions = prove_positions(made, choices, task.name, client);
     if (positions.proof.ok) return {std::move(made), std::move(positions)};
-    const bool last = i + 1 == forms.size();
-    if (last || must_stop(positions.proof) || !client->spending_refused().empty()) {
+    const bool stop = positions.proof.failed_outcome && must_stop(*positions.proof.failed_outcome);
+    if (form + 1 == forms.size() || stop || !client->spending_refused().empty()) {
       throw_unproven(positions.proof, made.form, client->spending_refused());
     }
     session.console.warning(fmt::format("prompts as {}: {}; trying {}", name_of(made.form),
-                                        positions.proof.failed, name_of(forms[i + 1])));
+                                        positions.proof.failed, name_of(forms[form + 1])));
+    ++form;
+    made = make_in_a_form(form, forms, task, choices, client, session);
   }
 }
 
@@ -142,7 +157,8 @@ EndpointOutcome audit_endpoint(const EndpointAudit& audit, const AuditSettings& 
   task_choices.name = default_task(task_choices, *client);
   const std::vector<PromptForm> forms =
       prompt_forms(choices, *client, task_choices.name == "lookup");
-  EndpointTask first = make_endpoint_task(task_choices, choices, forms[0], client, choices.dry_run);
+  std::size_t form = 0;
+  EndpointTask first = make_in_a_form(form, forms, task_choices, choices, client, session);
   const lm::ModelTraits traits =
       endpoint::EndpointModel(client, model_options(first, choices)).traits();
   const std::int64_t residues = std::ssize(first.task->residues());
@@ -154,7 +170,8 @@ EndpointOutcome audit_endpoint(const EndpointAudit& audit, const AuditSettings& 
   const EndpointPlan plan = plan_endpoint(first, share, journalled(settings, choices), choices);
   if (choices.dry_run) return {.dry_run = plan_text(plan, first, choices, info)};
   check_caps(plan, choices);
-  Proven proven = prove_a_form(std::move(first), forms, task_choices, choices, client, session);
+  Proven proven =
+      prove_a_form(std::move(first), form, forms, task_choices, choices, client, session);
   const EndpointTask& made = proven.made;
   const ProvenPositions& positions = proven.positions;
   session.console.progress("positions: " + positions.proof.note);

@@ -97,7 +97,7 @@ std::vector<std::string> find_words(const std::string& name, const task::TaskSet
   const auto find = [&](const std::vector<std::string>& from, std::size_t wanted) {
     const auto found = endpoint::find_single_token_words(client, from, wanted, base_prompt);
     if (found.failed.empty()) return found.words;
-    if (found.failed_outcome && endpoint::server_failed(*found.failed_outcome)) {
+    if (found.failed_outcome && must_stop(*found.failed_outcome)) {
       throw base::environment_error("audit", "expected the server to count words' tokens, got: {}",
                                     found.failed);
     }
@@ -195,6 +195,17 @@ std::optional<std::int64_t> constant_of(const EndpointTask& made, const Position
 }
 
 }  // namespace
+
+bool must_stop(endpoint::Outcome outcome) {
+  switch (outcome) {
+    case endpoint::Outcome::kBadRequest:
+    case endpoint::Outcome::kNotFound:
+    case endpoint::Outcome::kOtherStatus:
+      return false;
+    default:
+      return endpoint::server_failed(outcome);
+  }
+}
 
 std::string default_task(const EndpointTaskChoices& choices, const Client& client) {
   if (!choices.name.empty()) return choices.name;

@@ -43,6 +43,10 @@ struct ProvenPositions {
   std::string relative_reason;  // where it is not the proof's note
 };
 
+// A failed request after which no other form of prompt is worth trying: nobody is there. A route
+// that the server does not have says nothing about the others.
+bool must_stop(endpoint::Outcome outcome);
+
 // "lookup" where the server says its model's language or the choices name it, else "records".
 std::string default_task(const EndpointTaskChoices& choices, const endpoint::Client& client);
 

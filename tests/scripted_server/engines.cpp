@@ -161,7 +161,7 @@ Handler llama_cpp_engine(EngineOptions options) {
     Json reply = {{"content", said(answer[0].token, options)},
                   {"tokens", Ids{answer[0].token}},
                   {"stop", true},
-                  {"stop_type", "limit"},
+                  {"stop_type", options.say ? "eos" : "limit"},
                   {"tokens_evaluated", usage_of(prompt, options, request)},
                   {"tokens_predicted", 1},
                   {"truncated", false},
@@ -219,7 +219,8 @@ Handler vllm_engine(EngineOptions options, std::string owner) {
     }
     const auto answer = options.model(prompt.ids);
     const std::string text = said(answer[0].token, options);
-    Json choice = {{"index", 0}, {"finish_reason", "length"}, {"logprobs", nullptr}};
+    Json choice = {
+        {"index", 0}, {"finish_reason", options.say ? "stop" : "length"}, {"logprobs", nullptr}};
     if (prompt.chat) {
       choice["message"] = {{"role", "assistant"}, {"content", text}};
     } else {
@@ -312,7 +313,8 @@ Handler ollama_engine(EngineOptions options) {
       prompt.ids.erase(prompt.ids.begin(), prompt.ids.end() - (context / 2 + 2));
     }
     const auto answer = options.model(prompt.ids);
-    Json reply = {{"model", "scripted"}, {"done", true}, {"done_reason", "length"}};
+    Json reply = {
+        {"model", "scripted"}, {"done", true}, {"done_reason", options.say ? "stop" : "length"}};
     if (chat) {
       reply["message"] = {{"role", "assistant"}, {"content", said(answer[0].token, options)}};
     } else {

@@ -32,7 +32,8 @@ struct EngineOptions {
   // Where set and not empty, the reply in place of a completion's.
   std::function<std::optional<Reply>(const Request&)> fault;
   std::int64_t cached_tokens = 0;                // as usage says
-  std::function<std::string(std::int32_t)> say;  // text of an answered token; empty: scripted_text
+  std::function<std::string(std::int32_t)> say;  // text of the one answered token, which then ends
+                                                 // the answer; empty: scripted_text
   bool returns_ids = true;                       // where the engine can return the ids it read
   base::Json card;                               // "kvphase" of the model in /v1/models; null: none
 };
