@@ -76,8 +76,8 @@ TEST_F(EndpointKill, KillingAtAHundredRandomMomentsLosesAtMostTheRequestsInFligh
 
 TEST_F(EndpointKill, AnInterruptEndsCleanlyAndTheRunIsResumed) {
   scripted::ScriptedServer server(slow_engine(0.003));
-  const Outcome stopped =
-      run(start_or_resume(server.url(), "run"), ".out", "timeout --preserve-status -s INT 0.5");
+  const Outcome stopped = run(start_or_resume(server.url(), "run"), ".out",
+                              "timeout --foreground --preserve-status -s INT 0.5");
   EXPECT_EQ(stopped.code, 130) << stopped.err;
   EXPECT_THAT(stopped.err, HasSubstr("--resume run"));
   const auto lines = journal("run");
