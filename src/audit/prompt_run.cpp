@@ -167,6 +167,7 @@ PromptRun::PromptRun(lm::LanguageModel& model, const task::Task& task,
       task_(task),
       offset_(options.position_offset),
       sync_each_(options.sync_each),
+      keep_top_(options.keep_top),
       plan_(checked_plan(model, task, options.position_offset)),
       journal_path_(
           open_folder(options.folder, options.resume, make_manifest(model, task, plan_, options))),
@@ -251,7 +252,13 @@ void PromptRun::ask(const std::vector<task::Prompt>& prompts,
     throw std::logic_error("a task's prompts are all in ids or all in words");
   }
   const auto on_reply = [&](std::size_t i, const auto& reply) {
-    keep(observe(task_, prompts[i], reply, offset_));
+    record::Observation observation = observe(task_, prompts[i], reply, offset_);
+    if (keep_top_) {
+      for (const auto& [token, logprob] : reply.top_tokens) {
+        observation.top.push_back({.token = token, .logprob = logprob});
+      }
+    }
+    keep(std::move(observation));
     on_kept();
   };
   if (!in_ids.empty()) model_.score_each(in_ids, on_reply);

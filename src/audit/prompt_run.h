@@ -33,6 +33,7 @@ struct PromptRunOptions {
   bool sync_each = false;                             // likewise
   base::Json server;                                  // likewise
   std::function<bool(const std::string&)> ask_again;  // likewise
+  bool keep_top = false;                              // likewise
 };
 
 class PromptRun {
@@ -73,6 +74,7 @@ class PromptRun {
   const task::Task& task_;
   std::int64_t offset_;
   bool sync_each_;
+  bool keep_top_;
   PlanCheck plan_;
   std::filesystem::path journal_path_;
   record::JournalWriter journal_;

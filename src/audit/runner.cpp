@@ -15,7 +15,8 @@ AuditRun run_audit(lm::LanguageModel& model, const task::Task& task, const RunOp
                  .position_offset = options.position_offset,
                  .sync_each = options.sync_each,
                  .server = options.server,
-                 .ask_again = options.ask_again});
+                 .ask_again = options.ask_again,
+                 .keep_top = options.keep_top});
   const std::vector<std::int64_t> residues = asked_residues(task, options.position_offset);
   // Whole groups of items that share a haystack.
   const std::int64_t group = task.block_items();

@@ -33,6 +33,8 @@ struct RunOptions {
   // Empty: never. Only replies in which the model did not speak may be: choosing among its answers
   // would bias the sample.
   std::function<bool(const std::string& reply_class)> ask_again;
+  // Journal the likeliest first tokens of every answer, where the model says them.
+  bool keep_top = false;
 };
 
 struct RunProgress {

@@ -179,6 +179,7 @@ EndpointOutcome audit_endpoint(const EndpointAudit& audit, const AuditSettings& 
 
   endpoint::EndpointModelOptions options = model_options(made, choices);
   options.overhead = positions.proof.overhead;
+  options.always_top = audit.keep_top;
   if (!made.in_ids && made.settings.constant_tokens && !options.overhead) options.overhead = 0;
   endpoint::EndpointModel model(client, options);
   if (made.cold && !client->api().capabilities().cold_switch) {
@@ -202,6 +203,7 @@ EndpointOutcome audit_endpoint(const EndpointAudit& audit, const AuditSettings& 
                        .sync_each = true,
                        .server = server_json(made, positions, choices, *client),
                        .ask_again = {},
+                       .keep_top = audit.keep_top,
                        .annotate = annotate};
   if (choices.retry_errors) subject.ask_again = endpoint::may_ask_again;
   try {

@@ -14,6 +14,7 @@ struct EndpointAudit {
   std::string url;
   EndpointTaskChoices task;  // its name empty: what the server can
   EndpointChoices choices;
+  bool keep_top = false;  // as audit::RunOptions
 };
 
 struct EndpointOutcome {

@@ -142,7 +142,8 @@ AuditOutcome run_and_report(const AuditSubject& subject, const AuditSettings& se
                               .position_offset = subject.position_offset,
                               .sync_each = subject.sync_each,
                               .server = subject.server,
-                              .ask_again = subject.ask_again};
+                              .ask_again = subject.ask_again,
+                              .keep_top = subject.keep_top};
     options.block_items = subject.items_at_once.value_or(options.block_items);
     stopped.run = audit::run_audit(subject.model, task, options, progress_line(session));
   }

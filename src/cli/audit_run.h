@@ -42,6 +42,7 @@ struct AuditSubject {
   bool sync_each = false;                     // as audit::RunOptions
   base::Json server;                          // likewise
   std::function<bool(const std::string&)> ask_again;  // likewise
+  bool keep_top = false;                              // likewise
   // Adds what only the caller knows to the record, before it is written.
   std::function<void(const audit::AuditRun&, record::Result&)> annotate;
 };

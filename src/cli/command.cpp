@@ -9,6 +9,7 @@ constexpr std::array kCommands = {
     Command{"demo", "Train three small models, audit each by phase, show the effect", add_demo},
     Command{"train", "Train a model from a recipe", add_train},
     Command{"audit", "Find a model's periodic weak spots", add_audit},
+    Command{"compare", "The same prompts on several servers: where do they differ?", add_compare},
     Command{"analyze", "A verdict and a report from results you already have", add_analyze, false},
     Command{"calibrate", "Measure false alarms, coverage and power of the statistics",
             add_calibrate, false},

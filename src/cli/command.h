@@ -34,6 +34,7 @@ std::span<const Command> commands();
 Action add_analyze(CLI::App& options);
 Action add_audit(CLI::App& options);
 Action add_calibrate(CLI::App& options);
+Action add_compare(CLI::App& options);
 Action add_demo(CLI::App& options);
 Action add_plan(CLI::App& options);
 Action add_presets(CLI::App& options);

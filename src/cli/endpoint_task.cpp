@@ -72,41 +72,58 @@ std::int64_t count_tokens(Client& client, std::string_view text) {
   return std::ssize(*ids);
 }
 
-// Words that are one token each: verified through the server, or assumed where that would cost.
-std::vector<std::string> find_words(const std::string& name, const task::TaskSettings& settings,
-                                    PromptForm form, Client& client, bool free_only) {
-  const task::WordNeed need = task::words_needed(name, settings);
-  const std::set<std::string> required(need.required.begin(), need.required.end());
-  std::vector<std::string> candidates;
-  for (const std::string& word : task::candidate_words()) {
-    if (!required.contains(word)) candidates.push_back(word);
+// The request that ends in a text, to count its tokens.
+CompletionRequest counting(PromptForm form, std::string_view text) {
+  CompletionRequest request;
+  if (form == PromptForm::kChat) {
+    request.messages = {{.role = "user", .content = std::string(text)}};
+  } else {
+    request.text = text;
   }
+  return request;
+}
+
+// `wanted` of the candidates that are one token each, found through the server.
+std::vector<std::string> verified(const std::vector<std::string>& candidates, std::size_t wanted,
+                                  const std::string& task, PromptForm form, Client& client) {
+  const auto found = endpoint::find_single_token_words(
+      client, candidates, wanted, [form](std::string_view text) { return counting(form, text); });
+  if (found.failed.empty()) return found.words;
+  if (found.failed_outcome && endpoint::server_failed(*found.failed_outcome)) {
+    throw base::environment_error("audit", "expected the server to count words' tokens, got: {}",
+                                  found.failed);
+  }
+  throw base::Error(base::ErrorKind::kPhaseControl, "audit",
+                    fmt::format("expected words of one token each for the filler of {}, got: {}",
+                                task, found.failed));
+}
+
+// What may become filler of a task: `words` or our own list, less what the task needs anyway.
+std::vector<std::string> candidates_for(const task::WordNeed& need,
+                                        const std::vector<std::string>& words) {
+  const std::set<std::string> required(need.required.begin(), need.required.end());
+  const auto own = task::candidate_words();
+  std::vector<std::string> candidates =
+      words.empty() ? std::vector<std::string>(own.begin(), own.end()) : words;
+  std::erase_if(candidates, [&](const std::string& word) { return required.contains(word); });
+  return candidates;
+}
+
+// Words that are one token each: verified through the server, or assumed where that would cost.
+std::vector<std::string> find_words(const EndpointTaskChoices& choices,
+                                    const task::TaskSettings& settings, PromptForm form,
+                                    Client& client, bool free_only) {
+  const task::WordNeed need = task::words_needed(choices.name, settings);
+  std::vector<std::string> candidates = candidates_for(need, choices.words);
   if (free_only && !client.api().capabilities().tokenizer) {
     candidates.resize(std::min(candidates.size(), need.wanted));
     return candidates;
   }
-  const auto base_prompt = [&](std::string_view text) {
-    CompletionRequest request;
-    if (form == PromptForm::kChat) {
-      request.messages = {{.role = "user", .content = std::string(text)}};
-    } else {
-      request.text = text;
-    }
-    return request;
-  };
-  const auto find = [&](const std::vector<std::string>& from, std::size_t wanted) {
-    const auto found = endpoint::find_single_token_words(client, from, wanted, base_prompt);
-    if (found.failed.empty()) return found.words;
-    if (found.failed_outcome && must_stop(*found.failed_outcome)) {
-      throw base::environment_error("audit", "expected the server to count words' tokens, got: {}",
-                                    found.failed);
-    }
-    throw base::Error(base::ErrorKind::kPhaseControl, "audit",
-                      fmt::format("expected words of one token each for the filler of {}, got: {}",
-                                  name, found.failed));
-  };
-  if (!need.required.empty()) find(need.required, need.required.size());
-  return need.wanted > 0 ? find(candidates, need.wanted) : std::vector<std::string>{};
+  if (!need.required.empty()) {
+    verified(need.required, need.required.size(), choices.name, form, client);
+  }
+  if (need.wanted == 0) return {};
+  return verified(candidates, need.wanted, choices.name, form, client);
 }
 
 // A tokenizer's count, or an estimate where none is free.
@@ -212,6 +229,28 @@ std::string default_task(const EndpointTaskChoices& choices, const Client& clien
   return says_language(choices, client) ? "lookup" : "records";
 }
 
+std::vector<std::string> shared_words(const std::vector<std::string>& urls,
+                                      const EndpointTaskChoices& given, const EndpointChoices& how,
+                                      std::uint64_t seed) {
+  EndpointTaskChoices choices = given;
+  for (std::size_t i = 0; i < urls.size(); ++i) {
+    Client client(urls[i], client_options(how, seed));
+    const bool in_ids = default_task(choices, client) == "lookup";
+    if (in_ids) return {};
+    choices.name = default_task(choices, client);
+    const task::WordNeed need = task::words_needed(choices.name, task_settings(choices.task, seed));
+    if (need.wanted == 0) return {};
+    const std::vector<std::string> candidates = candidates_for(need, choices.words);
+    // A tenth to spare on all but the last, for words that another server splits.
+    const std::size_t wanted =
+        i + 1 == urls.size() ? need.wanted
+                             : std::min(candidates.size(), need.wanted + 1 + need.wanted / 10);
+    choices.words = verified(candidates, wanted, choices.name,
+                             prompt_forms(how, client, false).front(), client);
+  }
+  return choices.words;
+}
+
 endpoint::EndpointModelOptions model_options(const EndpointTask& made, const EndpointChoices& how) {
   return {.form = made.form,
           .top_logprobs = how.top_logprobs,
@@ -226,7 +265,7 @@ EndpointTask make_endpoint_task(const EndpointTaskChoices& choices, const Endpoi
   if (choices.name == "lookup") return make_lookup(choices, how, *client);
   EndpointTask made{.form = form, .in_ids = false};
   made.settings = task_settings(choices.task, choices.seed);
-  made.settings.words = find_words(choices.name, made.settings, form, *client, free_only);
+  made.settings.words = find_words(choices, made.settings, form, *client, free_only);
   if (client->api().capabilities().tokenizer) {
     made.settings.count_tokens = [client](std::string_view text) {
       return count_tokens(*client, text);

@@ -21,6 +21,9 @@ struct EndpointTaskChoices {
   TaskChoices task;
   std::filesystem::path language;  // of lookup: checkpoint folder whose card says it
   std::uint64_t seed = 1;
+  // Candidates for words of one token in place of our own list, e.g. those that several servers
+  // share.
+  std::vector<std::string> words;
 };
 
 // A task as it will be asked of a server.
@@ -49,6 +52,12 @@ bool must_stop(endpoint::Outcome outcome);
 
 // "lookup" where the server says its model's language or the choices name it, else "records".
 std::string default_task(const EndpointTaskChoices& choices, const endpoint::Client& client);
+
+// Words that are one token each on all of these servers, as many as the task needs: with them the
+// same prompts can be asked of all. Empty for a task in ids.
+std::vector<std::string> shared_words(const std::vector<std::string>& urls,
+                                      const EndpointTaskChoices& choices,
+                                      const EndpointChoices& how, std::uint64_t seed);
 
 // `free_only`: asks nothing that costs; words that cannot be verified for free are assumed then.
 // Throws a usage error for choices that do not fit, a phase-control error when too few words are

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "base/random.h"
 
@@ -21,6 +23,18 @@ bool spoke(const Reply& reply) {
     default:
       return false;
   }
+}
+
+// Texts where they tell tokens apart: other servers have other ids.
+std::vector<lm::NamedLogprob> named(const std::vector<TopToken>& top) {
+  std::vector<lm::NamedLogprob> all;
+  for (const TopToken& token : top) {
+    const bool by_text = token.text_is_exact && !token.text.empty();
+    if (!by_text && !token.id) continue;
+    all.push_back(
+        {.token = by_text ? token.text : fmt::format("#{}", *token.id), .logprob = token.logprob});
+  }
+  return all;
 }
 
 std::optional<lm::TokenId> spoken_id(const Reply& reply) {
@@ -151,7 +165,9 @@ CompletionRequest EndpointModel::completion(const lm::AnswerRequest& request, bo
     asked.max_tokens = 1;
     return asked;
   }
-  if (!request.candidates.empty()) asked.top_logprobs = options_.top_logprobs;
+  if (!request.candidates.empty() || options_.always_top) {
+    asked.top_logprobs = options_.top_logprobs;
+  }
   std::optional<std::int64_t> tokens = request.tokens;
   if (options_.form == PromptForm::kTokens) tokens = std::ssize(asked.tokens);
   if (tokens && options_.overhead) asked.expected_prompt_tokens = *tokens + *options_.overhead;
@@ -188,6 +204,7 @@ lm::ScoreReply EndpointModel::score(const Reply& reply, lm::TokenId target) {
     }
   }
   if (!reply.first) return score;
+  score.top_tokens = named(reply.first->top);
   std::optional<double> best_other;
   for (const TopToken& token : reply.first->top) {
     if (is_token(token, target)) {
@@ -279,7 +296,9 @@ lm::AnswerReply EndpointModel::answer(const Reply& reply, const lm::AnswerReques
                          .cached_tokens = reply.usage.cached_tokens.value_or(0)};
   if (!reply.answered()) answer.missing = name_of(reply.outcome);
   answer.candidate_logprobs.resize(request.candidates.size());
-  if (!reply.first || request.candidates.empty()) return answer;
+  if (!reply.first) return answer;
+  answer.top_tokens = named(reply.first->top);
+  if (request.candidates.empty()) return answer;
   const auto trimmed = [](std::string_view text) {
     return text.substr(std::min(text.find_first_not_of(' '), text.size()));
   };

@@ -37,6 +37,7 @@ struct EndpointModelOptions {
   // beginning are asked one after the other, after a request that only fills the cache with it, so
   // that all of them are warm.
   bool cold = true;
+  bool always_top = false;  // ask for top_logprobs of prompts in words without candidates too
   std::int64_t answer_tokens = 0;  // more room for a model that thinks first; 0: as the task says
   bool stream = false;             // for gateways that close quiet connections
   // Replies in a row of which none came from the model (nobody there, key refused, every request

@@ -41,6 +41,12 @@ struct ScoreRequest {
   TokenId target = 0;           // the right next token
 };
 
+// One of the likeliest first tokens: its text, or "#id" where only the id is known.
+struct NamedLogprob {
+  std::string token;
+  double logprob = 0;  // nats
+};
+
 // A reply is answered or missing with a cause; a missing one is neither right nor wrong. Our own
 // network always answers with numbers; a server may answer without them.
 struct ScoreReply {
@@ -51,7 +57,8 @@ struct ScoreReply {
                                  // wins
   std::string missing;           // why there is no answer, e.g. "timeout"; empty: answered
   std::string answer_text;  // what a server said in place of a known token; empty: `top` says it
-  std::int64_t cached_tokens = 0;  // of the prompt, that a server took from an earlier one
+  std::int64_t cached_tokens = 0;        // of the prompt, that a server took from an earlier one
+  std::vector<NamedLogprob> top_tokens;  // likeliest first, where a server says them
 
   bool answered() const { return missing.empty(); }
 };
@@ -79,6 +86,7 @@ struct AnswerReply {
   std::optional<double> margin;  // of the first candidate over the likeliest other token, nats
   bool cut = false;              // max_tokens ended the text: more may have come
   std::int64_t cached_tokens = 0;
+  std::vector<NamedLogprob> top_tokens;  // as ScoreReply
 
   bool answered() const { return missing.empty(); }
 };
