@@ -153,5 +153,50 @@ TEST_F(EndpointWords, TheOtherTasksRunOverHttpToo) {
   }
 }
 
+TEST_F(EndpointWords, TwoFactorsTellTheNeedlesPhaseFromTheEnds) {
+  scripted::ScriptedServer server(scripted::vllm_engine(records_engine()));
+  const Outcome outcome =
+      run(fmt::format("audit {} {} --pad-at two-factor --out both", server.url(), kRecords));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(result("both").period.value, 4);
+  EXPECT_FALSE(result("both/by-end").period.value) << result("both/by-end").verdict.sentence;
+  EXPECT_THAT(outcome.out, HasSubstr("By the phase of the prompt's end"));
+}
+
+TEST_F(EndpointWords, AnEngineWeakAtSomeEndsShowsByTheEndAndNotByTheNeedle) {
+  scripted::EngineOptions options = records_engine();
+  const scripted::Model right = records_model([](std::int64_t) { return false; });
+  const scripted::Model wrong = records_model([](std::int64_t) { return true; });
+  options.model = [right, wrong](const std::vector<std::int32_t>& prompt) {
+    return prompt.size() % 4 == 2 ? wrong(prompt) : right(prompt);
+  };
+  scripted::ScriptedServer server(scripted::vllm_engine(options));
+  ASSERT_EQ(
+      run(fmt::format("audit {} {} --pad-at two-factor --out both", server.url(), kRecords)).code,
+      0);
+  EXPECT_FALSE(result("both").period.value) << result("both").verdict.sentence;
+  EXPECT_EQ(result("both/by-end").period.value, 4) << result("both/by-end").verdict.sentence;
+  const Outcome after =
+      run(fmt::format("audit {} {} --pad-at after-needle --out after", server.url(), kRecords));
+  ASSERT_EQ(after.code, 0) << after.err;
+  EXPECT_EQ(result("after").period.value, 4) << result("after").verdict.sentence;
+  // Positions count from 0: a prompt of n tokens ends at n - 1.
+  EXPECT_EQ(result("after").worst.group.value() % 4, 1);
+}
+
+TEST_F(EndpointWords, ALongStrideIsAskedAtSomeResidues) {
+  scripted::EngineOptions options = records_engine();
+  options.model = records_model([](std::int64_t position) { return position % 128 == 127; });
+  scripted::ScriptedServer server(scripted::vllm_engine(options));
+  const Outcome outcome =
+      run(fmt::format("audit {} --task records --modulus 128 --items 16 --per-haystack 8 "
+                      "--haystack 2048 -q --out long",
+                      server.url()));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(journal("long").size(), result("long").design.items * 11U);
+  EXPECT_EQ(result("long").worst.group, 127) << result("long").verdict.sentence;
+  EXPECT_THAT(outcome.out, HasSubstr("11 of 128 residues"));
+}
+
 }  // namespace
 }  // namespace kvphase

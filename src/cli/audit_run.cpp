@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "audit/analysis.h"
 #include "audit/sequential_audit.h"
+#include "audit/some_residues.h"
+#include "audit/two_factor.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -15,6 +18,8 @@
 
 namespace kvphase::cli {
 namespace {
+
+constexpr const char* kByEnd = "by-end";  // folder of the second factor's report
 
 // Shows progress a few times a second on a terminal, else every few seconds.
 std::function<void(const audit::RunProgress&)> progress_line(const Session& session) {
@@ -73,11 +78,21 @@ record::RunContext context_of(const AuditSubject& subject, const audit::AuditRun
   return context;
 }
 
-record::Result analyse_run(const AuditSubject& subject, const AuditSettings& settings,
-                           const audit::AuditRun& run, const lm::ModelTraits& traits,
-                           const record::RunContext& context) {
+// Residues that the journal has: the task's, moved by what stands in front.
+std::vector<std::int64_t> journal_residues(const AuditSubject& subject) {
+  const std::int64_t R = subject.task.modulus();
+  std::vector<std::int64_t> residues = subject.task.residues();
+  for (std::int64_t& residue : residues) residue = (residue + subject.position_offset) % R;
+  std::sort(residues.begin(), residues.end());
+  return residues;
+}
+
+record::Result analyse_observations(const std::vector<record::Observation>& observations,
+                                    const AuditSubject& subject, const AuditSettings& settings,
+                                    const audit::AuditRun& run, const lm::ModelTraits& traits,
+                                    const record::RunContext& context) {
   const task::Task& task = subject.task;
-  record::Dataset data = record::dataset_from(run.observations, task.modulus(), "audit");
+  record::Dataset data = record::dataset_from(observations, task.modulus(), "audit");
   data.name = context.model_name;
   data.task = task.name();
   data.padding = task.padding();
@@ -86,12 +101,42 @@ record::Result analyse_run(const AuditSubject& subject, const AuditSettings& set
   if (!traits.staggered_grid && !subject.relative) data.window = traits.window;
   data.stride = traits.stride;
   data.positions = run.plan.positions;
-  return audit::analyse(data, {.stride = settings.stride,
-                               .seed = settings.seed,
-                               .min_accuracy = settings.min_accuracy,
-                               .requirements = settings.requirements,
-                               .context = context,
-                               .task_options = task.options()});
+  const audit::AnalysisOptions options{.stride = settings.stride,
+                                       .seed = settings.seed,
+                                       .min_accuracy = settings.min_accuracy,
+                                       .requirements = settings.requirements,
+                                       .context = context,
+                                       .task_options = task.options()};
+  const std::vector<std::int64_t> residues = journal_residues(subject);
+  return std::ssize(residues) < task.modulus() ? audit::analyse_some(data, residues, options)
+                                               : audit::analyse(data, options);
+}
+
+// By the position that the task moves, and, where both move, by the prompt's end beside it: a
+// report of its own, and a note of it.
+record::Result analyse_run(const AuditSubject& subject, const AuditSettings& settings,
+                           const audit::AuditRun& run, const lm::ModelTraits& traits,
+                           const record::RunContext& context) {
+  const task::PadAt pad_at = subject.task.pad_at();
+  const auto by_end = [&] {
+    record::Result result =
+        analyse_observations(audit::by_end(run.observations, subject.task.modulus()), subject,
+                             settings, run, traits, context);
+    result.title += ", by the prompt's end";
+    result.notes.emplace_back(
+        "Residues and phases here are of the prompt's last position, not of the target.");
+    return result;
+  };
+  if (pad_at == task::PadAt::kAfterNeedle) return by_end();
+  record::Result result =
+      analyse_observations(run.observations, subject, settings, run, traits, context);
+  if (pad_at == task::PadAt::kTwoFactor) {
+    const record::Result end = by_end();
+    report::write_report(settings.out / kByEnd, end, std::nullopt);
+    result.notes.push_back(fmt::format("By the phase of the prompt's end ({}/{}/report.html): {}",
+                                       settings.out.string(), kByEnd, end.verdict.sentence));
+  }
+  return result;
 }
 
 }  // namespace
