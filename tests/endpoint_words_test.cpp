@@ -160,7 +160,7 @@ TEST_F(EndpointWords, TwoFactorsTellTheNeedlesPhaseFromTheEnds) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(result("both").period.value, 4);
   EXPECT_FALSE(result("both/by-end").period.value) << result("both/by-end").verdict.sentence;
-  EXPECT_THAT(outcome.out, HasSubstr("By the phase of the prompt's end"));
+  EXPECT_THAT(read("both/result.json"), HasSubstr("By the phase of the prompt's end (both/by-end"));
 }
 
 TEST_F(EndpointWords, AnEngineWeakAtSomeEndsShowsByTheEndAndNotByTheNeedle) {
@@ -171,9 +171,11 @@ TEST_F(EndpointWords, AnEngineWeakAtSomeEndsShowsByTheEndAndNotByTheNeedle) {
     return prompt.size() % 4 == 2 ? wrong(prompt) : right(prompt);
   };
   scripted::ScriptedServer server(scripted::vllm_engine(options));
-  ASSERT_EQ(
-      run(fmt::format("audit {} {} --pad-at two-factor --out both", server.url(), kRecords)).code,
-      0);
+  const char* many = "--task records --items 64 --per-haystack 16 --haystack 768 -q";
+  const Outcome both =
+      run(fmt::format("audit {} {} --pad-at two-factor --out both", server.url(), many));
+  // Each item has its own pattern by the needle, which is neither a period nor noise.
+  ASSERT_TRUE(both.code == 0 || both.code == 3) << both.err;
   EXPECT_FALSE(result("both").period.value) << result("both").verdict.sentence;
   EXPECT_EQ(result("both/by-end").period.value, 4) << result("both/by-end").verdict.sentence;
   const Outcome after =
@@ -190,7 +192,7 @@ TEST_F(EndpointWords, ALongStrideIsAskedAtSomeResidues) {
   scripted::ScriptedServer server(scripted::vllm_engine(options));
   const Outcome outcome =
       run(fmt::format("audit {} --task records --modulus 128 --items 16 --per-haystack 8 "
-                      "--haystack 2048 -q --out long",
+                      "--haystack 4096 -q --out long",
                       server.url()));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(journal("long").size(), result("long").design.items * 11U);

@@ -199,6 +199,7 @@ EndpointOutcome audit_endpoint(const EndpointAudit& audit, const AuditSettings& 
                        .threads = choices.concurrency,
                        .position_offset = positions.offset,
                        .relative = positions.relative,
+                       .behind = positions.behind,
                        .items_at_once = items_at_once(*made.task),
                        .sync_each = true,
                        .server = server_json(made, positions, choices, *client),

@@ -78,15 +78,6 @@ record::RunContext context_of(const AuditSubject& subject, const audit::AuditRun
   return context;
 }
 
-// Residues that the journal has: the task's, moved by what stands in front.
-std::vector<std::int64_t> journal_residues(const AuditSubject& subject) {
-  const std::int64_t R = subject.task.modulus();
-  std::vector<std::int64_t> residues = subject.task.residues();
-  for (std::int64_t& residue : residues) residue = (residue + subject.position_offset) % R;
-  std::sort(residues.begin(), residues.end());
-  return residues;
-}
-
 record::Result analyse_observations(const std::vector<record::Observation>& observations,
                                     const AuditSubject& subject, const AuditSettings& settings,
                                     const audit::AuditRun& run, const lm::ModelTraits& traits,
@@ -107,7 +98,7 @@ record::Result analyse_observations(const std::vector<record::Observation>& obse
                                        .requirements = settings.requirements,
                                        .context = context,
                                        .task_options = task.options()};
-  const std::vector<std::int64_t> residues = journal_residues(subject);
+  const std::vector<std::int64_t> residues = task.residues();
   return std::ssize(residues) < task.modulus() ? audit::analyse_some(data, residues, options)
                                                : audit::analyse(data, options);
 }
@@ -119,12 +110,14 @@ record::Result analyse_run(const AuditSubject& subject, const AuditSettings& set
                            const record::RunContext& context) {
   const task::PadAt pad_at = subject.task.pad_at();
   const auto by_end = [&] {
-    record::Result result =
-        analyse_observations(audit::by_end(run.observations, subject.task.modulus()), subject,
-                             settings, run, traits, context);
+    std::vector<record::Observation> moved = run.observations;
+    for (record::Observation& o : moved) o.query_position += subject.behind.value_or(0);
+    record::Result result = analyse_observations(audit::by_end(moved, subject.task.modulus()),
+                                                 subject, settings, run, traits, context);
     result.title += ", by the prompt's end";
-    result.notes.emplace_back(
-        "Residues and phases here are of the prompt's last position, not of the target.");
+    result.notes.push_back(fmt::format(
+        "Residues and phases here are of the prompt's last position, not of the target{}.",
+        subject.behind ? "" : "; they are relative: the tokens of the question are not known"));
     return result;
   };
   if (pad_at == task::PadAt::kAfterNeedle) return by_end();

@@ -38,6 +38,8 @@ struct AuditSubject {
   std::int64_t threads = 0;          // for the record
   std::int64_t position_offset = 0;  // as audit::RunOptions
   bool relative = false;             // the offset is unknown: no phase can be named absolutely
+  // Tokens in front of the prompt's end that the task counts as 0; empty: unknown.
+  std::optional<std::int64_t> behind = 0;
   std::optional<std::int64_t> items_at_once;  // items per model call; empty: the runner's own
   bool sync_each = false;                     // as audit::RunOptions
   base::Json server;                          // likewise

@@ -89,7 +89,7 @@ std::vector<std::string> verified(const std::vector<std::string>& candidates, st
   const auto found = endpoint::find_single_token_words(
       client, candidates, wanted, [form](std::string_view text) { return counting(form, text); });
   if (found.failed.empty()) return found.words;
-  if (found.failed_outcome && endpoint::server_failed(*found.failed_outcome)) {
+  if (found.failed_outcome && must_stop(*found.failed_outcome)) {
     throw base::environment_error("audit", "expected the server to count words' tokens, got: {}",
                                   found.failed);
   }
@@ -235,9 +235,8 @@ std::vector<std::string> shared_words(const std::vector<std::string>& urls,
   EndpointTaskChoices choices = given;
   for (std::size_t i = 0; i < urls.size(); ++i) {
     Client client(urls[i], client_options(how, seed));
-    const bool in_ids = default_task(choices, client) == "lookup";
-    if (in_ids) return {};
     choices.name = default_task(choices, client);
+    if (choices.name == "lookup") return {};
     const task::WordNeed need = task::words_needed(choices.name, task_settings(choices.task, seed));
     if (need.wanted == 0) return {};
     const std::vector<std::string> candidates = candidates_for(need, choices.words);
@@ -245,8 +244,15 @@ std::vector<std::string> shared_words(const std::vector<std::string>& urls,
     const std::size_t wanted =
         i + 1 == urls.size() ? need.wanted
                              : std::min(candidates.size(), need.wanted + 1 + need.wanted / 10);
-    choices.words = verified(candidates, wanted, choices.name,
-                             prompt_forms(how, client, false).front(), client);
+    const std::vector<PromptForm> forms = prompt_forms(how, client, false);
+    for (std::size_t form = 0;; ++form) {
+      try {
+        choices.words = verified(candidates, wanted, choices.name, forms[form], client);
+        break;
+      } catch (const base::Error& error) {
+        if (error.kind() != base::ErrorKind::kPhaseControl || form + 1 == forms.size()) throw;
+      }
+    }
   }
   return choices.words;
 }
@@ -293,8 +299,12 @@ ProvenPositions prove_positions(EndpointTask& made, const EndpointChoices& how,
   if (!proven.proof.ok) return proven;
   proven.relative = !proven.proof.absolute();
   proven.offset = proven.proof.offset.value_or(0);
-  if (made.in_ids) return proven;
-  if (const auto constant = constant_of(made, proven.proof)) {
+  if (made.in_ids) {
+    proven.behind = 0;
+    return proven;
+  }
+  const auto constant = constant_of(made, proven.proof);
+  if (constant) {
     made.constant_tokens = *constant;
     if (!made.settings.count_tokens || task_name == "records") {
       made.settings.constant_tokens = *constant;
@@ -304,6 +314,7 @@ ProvenPositions prove_positions(EndpointTask& made, const EndpointChoices& how,
   const auto in_front = preamble_tokens(made, *client);
   if (in_front && !proven.relative) {
     proven.offset += *in_front;
+    if (constant) proven.behind = *constant - *in_front;
   } else if (!proven.relative) {
     proven.relative = true;
     proven.relative_reason = "the tokens of the text in front of the filler are not known";

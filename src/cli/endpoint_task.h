@@ -41,8 +41,11 @@ struct EndpointTask {
 // Filled in by prove_positions().
 struct ProvenPositions {
   endpoint::PositionProof proof;
-  std::int64_t offset = 0;      // tokens in front of the task's first
-  bool relative = true;         // the offset is unknown
+  std::int64_t offset = 0;  // tokens in front of the task's first
+  bool relative = true;     // the offset is unknown
+  // Tokens between the filler and the prompt's end that the task counts as 0; empty: unknown, then
+  // the phases of the end are relative.
+  std::optional<std::int64_t> behind;
   std::string relative_reason;  // where it is not the proof's note
 };
 

@@ -160,5 +160,13 @@ TEST(Lookup, RefusesSizesThatCannotBeBalanced) {
   EXPECT_NE(message_of(options).find("modulus"), std::string::npos);
 }
 
+TEST(LookupTask, NamesTokensOutsideItsLanguageByTheirIds) {
+  const LookupTask task{LookupOptions{}};
+  EXPECT_EQ(task.token_name(0), "|");
+  EXPECT_EQ(task.token_name(static_cast<lm::TokenId>(LookupLanguage{}.vocab_size() - 1)), "v63");
+  EXPECT_EQ(task.token_name(150'000), "#150000");
+  EXPECT_EQ(task.token_name(-1), "#-1");
+}
+
 }  // namespace
 }  // namespace kvphase::task
