@@ -319,20 +319,43 @@ void conclude(Comparison& c) {
 std::optional<double> total_variation(std::span<const record::AnswerProbability> a,
                                       std::span<const record::AnswerProbability> b) {
   if (a.empty() || b.empty()) return std::nullopt;
-  std::map<std::string_view, std::pair<double, double>> both;
-  double rest_a = 1;
-  double rest_b = 1;
-  for (const auto& entry : a) both[entry.token].first += std::exp(entry.logprob);
-  for (const auto& entry : b) both[entry.token].second += std::exp(entry.logprob);
-  double distance = 0;
-  for (const auto& [token, p] : both) {
-    if (p.first == 0 || p.second == 0) continue;  // of one list only: part of the rest
-    distance += std::abs(p.first - p.second);
-    rest_a -= p.first;
-    rest_b -= p.second;
+  const auto by_id = [](const record::AnswerProbability& p) { return p.token.starts_with('#'); };
+  if (std::ranges::all_of(a, by_id) != std::ranges::all_of(b, by_id)) return std::nullopt;
+  struct Shares {
+    std::optional<double> a;
+    std::optional<double> b;
+  };
+  std::map<std::string_view, Shares> tokens;
+  const auto add = [&](std::span<const record::AnswerProbability> list,
+                       std::optional<double> Shares::*side) {
+    double rest = 1;
+    for (const auto& [token, logprob] : list) {
+      const std::string_view name =
+          std::string_view(token).substr(std::min(token.find_first_not_of(' '), token.size()));
+      std::optional<double>& share = tokens[name].*side;
+      share = share.value_or(0) + std::exp(logprob);
+      rest -= std::exp(logprob);
+    }
+    return std::max(0.0, rest);
+  };
+  const double rest_a = add(a, &Shares::a);
+  const double rest_b = add(b, &Shares::b);
+  double more_a = 0;  // P_a(S) - P_b(S) over the tokens S that both name and a finds likelier
+  double more_b = 0;
+  double only_a = 0;
+  double only_b = 0;
+  for (const auto& [token, p] : tokens) {
+    if (p.a && p.b) {
+      more_a += std::max(0.0, *p.a - *p.b);
+      more_b += std::max(0.0, *p.b - *p.a);
+    } else {
+      only_a += p.a.value_or(0);
+      only_b += p.b.value_or(0);
+    }
   }
-  distance += std::abs(std::max(0.0, rest_a) - std::max(0.0, rest_b));
-  return std::min(1.0, distance / 2);
+  const double distance =
+      std::max(more_a + std::max(0.0, only_a - rest_b), more_b + std::max(0.0, only_b - rest_a));
+  return std::min(1.0, distance);
 }
 
 Comparison compare(std::span<const Observation> a, std::span<const Observation> b,

@@ -40,9 +40,10 @@ record::Comparison compare(std::span<const record::Observation> a,
                            std::span<const record::Observation> again,
                            const ComparisonOptions& options);
 
-// Total variation distance of two distributions of the first token as far as both lists name the
-// same tokens, the rest of each taken together: exact for lists of the whole vocabulary, otherwise
-// never more than the true distance. Empty: a list is missing.
+// The least total variation distance, max over S of P_a(S) - P_b(S), that two lists of likeliest
+// first tokens prove: what one list leaves out has at most its rest there. Exact for lists of the
+// whole vocabulary. Tokens are matched by text without leading blanks, which servers show or not.
+// Empty: a list is missing, or one names ids and the other texts.
 std::optional<double> total_variation(std::span<const record::AnswerProbability> a,
                                       std::span<const record::AnswerProbability> b);
 

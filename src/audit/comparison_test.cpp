@@ -132,7 +132,7 @@ TEST(Comparison, NothingToCompareIsInconclusive) {
   EXPECT_THAT(record::to_json(c).dump(), HasSubstr("\"p_correct\":null"));
 }
 
-TEST(TotalVariation, EqualsHalfTheSumOfDifferencesAndLumpsWhatOneListLeavesOut) {
+TEST(TotalVariation, IsTheLeastThatTheListsProve) {
   const auto logs = [](std::vector<std::pair<std::string, double>> p) {
     std::vector<record::AnswerProbability> list;
     for (const auto& [token, x] : p) list.push_back({token, std::log(x)});
@@ -140,9 +140,14 @@ TEST(TotalVariation, EqualsHalfTheSumOfDifferencesAndLumpsWhatOneListLeavesOut) 
   };
   EXPECT_NEAR(*total_variation(logs({{"a", .7}, {"b", .3}}), logs({{"a", .4}, {"b", .6}})), .3,
               1e-12);
-  EXPECT_NEAR(*total_variation(logs({{"a", .7}, {"b", .2}}), logs({{"a", .7}, {"c", .2}})), 0,
-              1e-12);
+  EXPECT_NEAR(*total_variation(logs({{"a", .7}, {"b", .2}}), logs({{"a", .7}, {"c", .2}})), .1,
+              1e-12)
+      << "b has at most 0.1 on the other side";
+  EXPECT_NEAR(*total_variation(logs({{"a", .9}}), logs({{"b", .8}})), .7, 1e-12);
   EXPECT_NEAR(*total_variation(logs({{"a", .9}}), logs({{"a", .5}, {"b", .4}})), .4, 1e-12);
+  EXPECT_NEAR(*total_variation(logs({{" a", .9}}), logs({{"a", .9}})), 0, 1e-12)
+      << "servers show a leading blank or not";
+  EXPECT_FALSE(total_variation(logs({{"#5", .9}}), logs({{"a", .9}}))) << "ids and texts";
   EXPECT_FALSE(total_variation({}, logs({{"a", 1}})));
 }
 

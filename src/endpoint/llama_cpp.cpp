@@ -83,7 +83,11 @@ class LlamaCpp : public OpenAiStyle {
     if (reply.first && !reply.first->id && !reply.generated_ids.empty()) {
       reply.first->id = reply.generated_ids.front();
     }
-    if (body.contains("truncated") && body["truncated"] == true) {
+    // The flag is also set when the answer, not the prompt, met the end of the context. With ids
+    // the count tells the two apart.
+    const bool whole_prompt =
+        !request.tokens.empty() && reply.usage.prompt_tokens == std::ssize(request.tokens);
+    if (body.contains("truncated") && body["truncated"] == true && !whole_prompt) {
       reply.outcome = Outcome::kPromptTruncated;
       reply.detail = "the server says that it truncated the prompt";
     }

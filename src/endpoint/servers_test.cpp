@@ -191,6 +191,23 @@ TEST(Servers, WhatAUserAddsToTheBodyWins) {
   EXPECT_EQ(body["reasoning_effort"], "minimal");
 }
 
+// As a llama.cpp of October 2026 answers a prompt of 64 ids in a context of 65.
+TEST(Servers, Row5LlamaCppsTruncatedFlagOnAnAnswerThatMetTheContextsEndIsNoCutPrompt) {
+  const auto api = make_server(ServerKind::kLlamaCpp, {});
+  const base::Json body = {{"content", " v15"},      {"truncated", true},
+                           {"stop_type", "limit"},   {"tokens_predicted", 1},
+                           {"tokens_evaluated", 64}, {"stop", true}};
+  Reply whole;
+  api->read(body, {.tokens = std::vector<lm::TokenId>(64, 1)}, whole);
+  EXPECT_EQ(whole.outcome, Outcome::kOk) << whole.detail;
+  Reply cut;
+  api->read(body, {.tokens = std::vector<lm::TokenId>(100, 1)}, cut);
+  EXPECT_EQ(cut.outcome, Outcome::kPromptTruncated);
+  Reply text;
+  api->read(body, {.text = "a text of unknown length"}, text);
+  EXPECT_EQ(text.outcome, Outcome::kPromptTruncated) << "nothing shows that it is whole";
+}
+
 TEST(Servers, Row5OllamaIsToldItsContext) {
   const Json body = wire(ServerKind::kOllama, {.text = "x"}, {.context_length = 32768});
   EXPECT_EQ(body["options"]["num_ctx"], 32768);

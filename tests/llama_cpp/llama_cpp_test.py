@@ -6,6 +6,7 @@ and compare the log-probabilities of the whole vocabulary behind 1,000 random pr
 Usage: llama_cpp_test.py PROGRAM CHECKPOINT_TOOL MODELS
 """
 
+import json
 import os
 import pathlib
 import random
@@ -103,8 +104,39 @@ class LlamaCpp(unittest.TestCase):
         self.compare("full-attention", os.path.join(MODELS, "full-attention"), 1000)
 
 
+    def test_audit_and_compare_the_trained_control(self):
+        """`kvphase audit` of a real engine finds no period, and no difference to our own server."""
+        checkpoint = os.path.join(MODELS, "full-attention")
+        with tempfile.TemporaryDirectory() as folder:
+            gguf = os.path.join(folder, "model.gguf")
+            subprocess.run([PROGRAM, "export", checkpoint, "--format", "gguf", "--out", gguf],
+                           check=True)
+            server = start(gguf, 256)
+            task = ["--language", checkpoint, "--modulus", "16", "--items", "32"]
+            audit = subprocess.run(
+                [PROGRAM, "audit", server.listening_address, *task, "--json",
+                 "--out", os.path.join(folder, "audit")], stdout=subprocess.PIPE, text=True)
+            self.assertEqual(audit.returncode, 0)
+            result = json.loads(audit.stdout)
+            with kvphase_server(PROGRAM, checkpoint) as url:
+                compare = subprocess.run(
+                    [PROGRAM, "compare", url, server.listening_address, "--task", "lookup", *task,
+                     "--json", "--require-same", "--out", os.path.join(folder, "compare")],
+                    stdout=subprocess.PIPE, text=True)
+        self.assertEqual(compare.returncode, 0)
+        comparison = json.loads(compare.stdout)[0]
+        print(result["verdict"]["sentence"])
+        print(comparison["sentence"], "mean total variation",
+              comparison["all"]["total_variation"])
+        self.assertEqual(result["verdict"]["kind"], "no_period")
+        self.assertEqual(result["design"]["missing"], 0)
+        self.assertGreater(result["mean"]["value"], 0.99)
+        self.assertEqual(comparison["kind"], "none")
+        self.assertEqual(comparison["all"]["n"], 512)
+        self.assertLess(comparison["all"]["total_variation"], 1e-3)
+
+
 def post_free(url):
-    import json
     import urllib.request
     with urllib.request.urlopen(url, timeout=20) as reply:
         return json.load(reply)
