@@ -460,6 +460,27 @@ std::optional<double> findable(const Result& r, const std::optional<double>& var
   return !dip && share ? std::optional(1.0) : dip;
 }
 
+// A period whose own phases do not differ beyond noise is what taking out a trend left of a longer
+// curve: a half-period that the detrended scores repeat and the scores do not. It is not named.
+void withdraw_invisible_period(Result& r, Strides& strides) {
+  if (!r.period.value || !r.folded || r.folded->stride != *r.period.value) return;
+  const std::optional<double>& p = r.folded->gap.p_value;
+  if (!p || *p <= 2 * r.period.level) return;
+  r.period.reason = fmt::format(
+      "period {} shows only after a trend over the positions is taken out: folded by it, the "
+      "scores themselves do not differ beyond noise (p = {:.2g})",
+      *r.period.value, *p);
+  r.period.value.reset();
+  if (strides.disagree) {
+    r.folded = std::move(r.other_stride);
+    r.other_stride.reset();
+  } else if (!strides.known) {
+    r.folded.reset();
+  }
+  strides.main = strides.known;
+  strides.disagree = false;
+}
+
 void decide_requirements(Result& r, const Dataset& data, const AnalysisOptions& options,
                          RequirementInput input) {
   if (options.requirements.empty()) return;
@@ -594,6 +615,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
     }
     note_counts(r);
   }
+  withdraw_invisible_period(r, strides);
   for (std::optional<record::Folded>* folded : {&r.folded, &r.other_stride}) {
     if (!*folded || !window || *window != (*folded)->stride) continue;
     mark_boundary((*folded)->phases, (*folded)->stride);

@@ -470,5 +470,32 @@ TEST(Analysis, RefusesWhatItCannotRead) {
   EXPECT_THROW(analyse(data, options), base::Error);
 }
 
+TEST(Analysis, ASmoothCurveOverAllResiduesIsNotNamedAfterHalfItsLength) {
+  Dataset data;
+  data.modulus = 24;
+  data.counts = record::CountsTable{.modulus = 24, .n = {}, .correct = {}};
+  for (std::int64_t r = 0; r < 24; ++r) {  // a triangle: no half of it repeats
+    data.counts->correct.push_back(600 + 25 * std::abs(r - 12));
+    data.counts->n.push_back(1000);
+  }
+  const Result r = analyse(data, {.requirements = {parse_requirement("no-period")}});
+  EXPECT_FALSE(r.period.value) << r.verdict.sentence;
+  EXPECT_EQ(r.verdict.kind, VerdictKind::kInconclusive) << r.verdict.sentence;
+  EXPECT_FALSE(r.folded);
+  EXPECT_EQ(r.requirements[0].outcome, "inconclusive") << r.requirements[0].sentence;
+}
+
+TEST(Analysis, ResiduesThatCertainlyDifferAreInconclusiveWithoutAPeriodAndPassNoGate) {
+  Dataset data;
+  data.modulus = 8;
+  data.counts = record::CountsTable{.modulus = 8,
+                                    .n = std::vector<std::int64_t>(8, 256),
+                                    .correct = {200, 212, 198, 207, 205, 170, 210, 203}};
+  const Result r = analyse(data, {.requirements = {parse_requirement("no-period")}});
+  EXPECT_FALSE(r.period.value) << r.verdict.sentence;
+  EXPECT_EQ(r.verdict.kind, VerdictKind::kInconclusive) << r.verdict.sentence;
+  EXPECT_EQ(r.requirements[0].outcome, "inconclusive") << r.requirements[0].sentence;
+}
+
 }  // namespace
 }  // namespace kvphase::audit

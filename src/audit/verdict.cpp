@@ -254,9 +254,17 @@ Verdict inconclusive(const Result& r, const Coverage& coverage, const std::strin
           .next_step = next};
 }
 
+// Residues differ beyond the noise of equal ones by the gap itself, at the level of a misfit.
+bool certainly_differs(const Result& r) {
+  return r.gap.p_value && *r.gap.p_value <= kMisfitLevel * r.period.level;
+}
+
 // Positions differ for certain, but no period is named for it.
 Verdict without_period(const Result& r, const Coverage& coverage) {
-  const bool misfit = r.period.p_misfit && *r.period.p_misfit <= kMisfitLevel * r.period.level;
+  // Without a significant search it is the gap that says so.
+  const bool by_gap = r.period.p_value.value_or(0) > r.period.level;
+  const bool misfit =
+      by_gap || (r.period.p_misfit && *r.period.p_misfit <= kMisfitLevel * r.period.level);
   const std::string step =
       misfit ? "Read the curve residue by residue: it, and not a phase, says what is weak. More "
                "target positions (at least twice the longest period that could matter) would show "
@@ -268,7 +276,7 @@ Verdict without_period(const Result& r, const Coverage& coverage) {
   return inconclusive(
       r, coverage,
       fmt::format("{} differs between positions ({}), but {}: {}", score_word(r),
-                  p_value(r.period.p_value),
+                  p_value(by_gap ? r.gap.p_value : r.period.p_value),
                   misfit ? "no period explains how"
                          : "slow drift along the positions would look the same as a period",
                   curve(r)),
@@ -320,6 +328,7 @@ Verdict decide(const Result& r, const VerdictInput& input) {
         "Run prompts whose target sits there.");
   }
   if (!input.findable || *input.findable > input.wanted) return too_little(r, input);
+  if (!input.all_equal && certainly_differs(r)) return without_period(r, input.coverage);
   return no_period(r, input);
 }
 

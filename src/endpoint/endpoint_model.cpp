@@ -25,14 +25,16 @@ bool spoke(const Reply& reply) {
   }
 }
 
-// Texts where they tell tokens apart: other servers have other ids.
-std::vector<lm::NamedLogprob> named(const std::vector<TopToken>& top) {
+// `ids`: by id where known, as prompts in ids have the same ids everywhere; else by text where it
+// tells tokens apart, as other servers have other ids.
+std::vector<lm::NamedLogprob> named(const std::vector<TopToken>& top, bool ids) {
   std::vector<lm::NamedLogprob> all;
   for (const TopToken& token : top) {
-    const bool by_text = token.text_is_exact && !token.text.empty();
-    if (!by_text && !token.id) continue;
+    const bool text = token.text_is_exact && !token.text.empty();
+    if (!text && !token.id) continue;
+    const bool by_id = token.id && (ids || !text);
     all.push_back(
-        {.token = by_text ? token.text : fmt::format("#{}", *token.id), .logprob = token.logprob});
+        {.token = by_id ? fmt::format("#{}", *token.id) : token.text, .logprob = token.logprob});
   }
   return all;
 }
@@ -204,7 +206,7 @@ lm::ScoreReply EndpointModel::score(const Reply& reply, lm::TokenId target) {
     }
   }
   if (!reply.first) return score;
-  score.top_tokens = named(reply.first->top);
+  score.top_tokens = named(reply.first->top, true);
   std::optional<double> best_other;
   for (const TopToken& token : reply.first->top) {
     if (is_token(token, target)) {
@@ -297,7 +299,7 @@ lm::AnswerReply EndpointModel::answer(const Reply& reply, const lm::AnswerReques
   if (!reply.answered()) answer.missing = name_of(reply.outcome);
   answer.candidate_logprobs.resize(request.candidates.size());
   if (!reply.first) return answer;
-  answer.top_tokens = named(reply.first->top);
+  answer.top_tokens = named(reply.first->top, false);
   if (request.candidates.empty()) return answer;
   const auto trimmed = [](std::string_view text) {
     return text.substr(std::min(text.find_first_not_of(' '), text.size()));
