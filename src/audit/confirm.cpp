@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "audit/scores.h"
 #include "base/error.h"
 #include "stats/paired.h"
@@ -13,12 +16,20 @@ using record::Confirmation;
 using record::Dataset;
 using record::Result;
 
+bool same_scores(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::ranges::equal(a, b, [](float x, float y) {
+    return x == y || (std::isnan(x) && std::isnan(y));  // NaN: missing
+  });
+}
+
 bool same_data(const Dataset& a, const Dataset& b) {
   if (a.counts && b.counts)
     return a.counts->n == b.counts->n && a.counts->correct == b.counts->correct;
   return a.rows && b.rows && a.rows->position == b.rows->position &&
          a.rows->reply == b.rows->reply && a.rows->items == b.rows->items &&
-         a.rows->score.size() == b.rows->score.size();
+         same_scores(a.rows->score, b.rows->score) &&
+         same_scores(a.rows->logprob, b.rows->logprob) &&
+         same_scores(a.rows->margin, b.rows->margin);
 }
 
 void check(const Result& explored, const Dataset& first, const Dataset& fresh,

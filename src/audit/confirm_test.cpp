@@ -131,5 +131,27 @@ TEST(Confirm, SaysWhenThereIsNothingToMeasure) {
   EXPECT_THAT(c.sentence, HasSubstr("cannot be measured")) << c.sentence;
 }
 
+TEST(Confirm, OtherScoresAtTheSamePlacesAreFreshData) {
+  const auto scores = [](std::uint64_t seed) {
+    base::Random random(seed);
+    std::vector<Observation> all;
+    for (std::int64_t item = 0; item < 40; ++item) {
+      for (std::int64_t residue = 0; residue < 24; ++residue) {
+        Observation o{.item = item, .residue = residue, .target_position = residue};
+        o.correct = true;
+        o.logprob = (residue % 4 == 3 ? -2.0 : -0.5) + 0.3 * random.normal();
+        all.push_back(o);
+      }
+    }
+    Dataset data = record::dataset_from(all, 24, "test");
+    data.rows->has_right_wrong = false;
+    return data;
+  };
+  const Dataset first = scores(1);
+  const record::Result explored = analyse(first, quick());
+  EXPECT_NO_THROW(confirm(explored, first, scores(2)));
+  EXPECT_THROW(confirm(explored, first, scores(1)), base::Error);
+}
+
 }  // namespace
 }  // namespace kvphase::audit

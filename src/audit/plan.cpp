@@ -31,7 +31,18 @@ void check(const PlanRequest& r, std::int64_t offsets, std::int64_t period) {
     throw base::usage_error("plan", "expected 0 < level < power < 1, got {} and {}", r.level,
                             r.power);
   }
-  if (period < 2 || offsets < 2 * period) {
+  constexpr std::int64_t kMostOffsets = 4096;  // more prompts per item than anybody asks
+  constexpr std::int64_t kMostTokens = 100'000'000;
+  if (period < 2 || period > kMostOffsets / 2 || offsets > kMostOffsets) {
+    throw base::usage_error("plan",
+                            "expected a stride of 2 to {} and at most {} offsets, got {} and {}",
+                            kMostOffsets / 2, kMostOffsets, period, offsets);
+  }
+  if (r.prompt_tokens && (*r.prompt_tokens < 1 || *r.prompt_tokens > kMostTokens)) {
+    throw base::usage_error("plan", "expected 1 to {} prompt tokens, got {}", kMostTokens,
+                            *r.prompt_tokens);
+  }
+  if (offsets < 2 * period) {
     throw base::usage_error("plan",
                             "expected at least two cycles of the period {} in the offsets, got {}; "
                             "give --offsets {} or more",
@@ -56,9 +67,10 @@ void check(const PlanRequest& r, std::int64_t offsets, std::int64_t period) {
         "{} can never be shown to reach {}, however many items are run",
         *r.requirement, *r.true_share, *r.true_share, *r.requirement);
   }
-  if (r.item_sd < 0 || r.runs < 1) {
-    throw base::usage_error("plan", "expected item_sd >= 0 and runs >= 1, got {} and {}", r.item_sd,
-                            r.runs);
+  if (!(r.item_sd >= 0 && r.item_sd <= 20) || r.runs < 1) {
+    throw base::usage_error("plan",
+                            "expected an item SD of 0 to 20 logits and runs >= 1, got {} and {}",
+                            r.item_sd, r.runs);
   }
 }
 

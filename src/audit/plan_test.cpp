@@ -49,6 +49,12 @@ TEST(Plan, RefusesSizesThatCannotBe) {
   EXPECT_THROW(make_plan({.stride = 16, .offsets = 24}), base::Error);
   EXPECT_THROW(make_plan({.power = 0.01}), base::Error);
   EXPECT_THROW(make_plan({.requirement = 1.0}), base::Error);
+  EXPECT_THROW(make_plan({.stride = 100'000}), base::Error) << "an hour and all memory";
+  EXPECT_THROW(make_plan({.stride = 0}), base::Error);
+  EXPECT_THROW(make_plan({.offsets = 1'000'000'000}), base::Error);
+  EXPECT_THROW(make_plan({.item_sd = 1e308}), base::Error);
+  EXPECT_THROW(make_plan({.item_sd = std::nan("")}), base::Error);
+  EXPECT_THROW(make_plan({.prompt_tokens = std::int64_t{1} << 62}), base::Error);
 }
 
 TEST(Plan, ATruthBelowTheRequirementCanNeverBeShown) {
