@@ -92,6 +92,9 @@ TEST_F(EndpointCompare, BadAddressesAndOneServerAreRefused) {
   EXPECT_EQ(run("compare http://127.0.0.1:1").code, 2);
   EXPECT_EQ(run("compare one two").code, 2);
   EXPECT_EQ(run("compare http://127.0.0.1:1 http://127.0.0.1:1 --tries 1 -q").code, 4);
+  const Outcome keys = run("compare http://127.0.0.1:1 http://127.0.0.1:2 --api-key-env MY_KEY");
+  EXPECT_EQ(keys.code, 2) << "one provider's key is nobody else's";
+  EXPECT_THAT(keys.err, HasSubstr("one origin"));
 }
 
 }  // namespace

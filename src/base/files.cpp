@@ -87,6 +87,10 @@ std::string read_file(const fs::path& path) {
 }
 
 void write_file_atomically(const fs::path& path, std::string_view content) {
+  std::error_code ignored;
+  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
+    throw usage_error("files", "expected a file to write, got {}, which is none", path.string());
+  }
   const fs::path temporary = path.string() + ".part";
   {
     const Descriptor descriptor(

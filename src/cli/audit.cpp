@@ -129,7 +129,8 @@ ExitCode finish(const AuditArguments& arguments, const AuditSettings& settings,
   if (!outcome.too_much_missing || code == kRequirementNotMet) return code;
   session.console.warning(fmt::format(
       "{} of {} replies are missing, more than --max-missing allows; --resume {} --retry-errors "
-      "asks them again",
+      "asks again where the model did not speak; for empty, cut or reasoning-only replies give "
+      "--answer-tokens or --reasoning in a new run",
       audit.result.design.missing, audit.result.design.observations, settings.out.string()));
   return kEnvironment;
 }

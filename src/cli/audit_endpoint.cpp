@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/stop.h"
 #include "cli/endpoint_notes.h"
 #include "cli/endpoint_plan.h"
 #include "record/journal.h"
@@ -24,6 +25,9 @@ bool no_answer(const PositionProof& proof) {
 
 [[noreturn]] void throw_unproven(const PositionProof& proof, PromptForm form,
                                  const std::string& stopped) {
+  if (base::stop_requested()) {
+    throw base::Error(base::ErrorKind::kInterrupted, "audit", "stopped before the first prompt");
+  }
   if (!stopped.empty()) {
     throw base::usage_error("audit", "expected caps that leave room for the position proof, got {}",
                             stopped);

@@ -142,6 +142,14 @@ void check_settings(const AuditSettings& settings) {
   if (settings.stride && *settings.stride < 1) {
     throw base::usage_error("audit", "expected a --stride of at least 1, got {}", *settings.stride);
   }
+  std::error_code ignored;
+  // An empty folder, as a kill leaves it, may be begun again.
+  if (!settings.resume && std::filesystem::exists(settings.out / "manifest.json", ignored)) {
+    throw base::usage_error("audit",
+                            "expected a new folder, got {}, which exists; choose another name, or "
+                            "go on with --resume",
+                            settings.out.string());
+  }
   if (settings.resume && !std::filesystem::exists(settings.out / "manifest.json")) {
     throw base::usage_error("audit",
                             "expected the folder of an interrupted audit, got {}, which has no "

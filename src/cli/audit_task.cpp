@@ -53,6 +53,12 @@ task::LookupOptions lookup_options(const TaskChoices& choices, const task::Looku
                                    std::uint64_t seed) {
   task::LookupOptions options{
       .language = language, .padding = padding_of(choices.padding), .seed = seed};
+  const std::int64_t haystack = choices.haystack.value_or(language.haystack);
+  // The largest that leaves room for equal positions at every residue (LookupTask).
+  for (const std::int64_t modulus : {24, 16, 12, 8}) {
+    options.modulus = modulus;
+    if (3 * modulus - 1 <= haystack) break;
+  }
   options.modulus = choices.modulus.value_or(options.modulus);
   options.items = choices.items.value_or(options.items);
   options.language.records = choices.records.value_or(options.language.records);

@@ -165,6 +165,11 @@ ExitCode code_of(const record::Comparison& comparison, bool require_same) {
   return kSuccess;
 }
 
+// "https://host:port" of an address.
+std::string origin_of(const std::string& url) {
+  return url.substr(0, url.find('/', url.find("://") + 3));
+}
+
 ExitCode run_compare(const CompareArguments& given, const Session& session) {
   CompareArguments arguments = given;
   if (arguments.urls.size() < 2 || arguments.urls.size() > 26) {
@@ -177,6 +182,16 @@ ExitCode run_compare(const CompareArguments& given, const Session& session) {
   }
   if (arguments.seed < 0) {
     throw base::usage_error("compare", "expected a --seed of at least 0, got {}", arguments.seed);
+  }
+  // One provider's key is nobody else's.
+  if (!arguments.endpoint.choices.api_key_env.empty() &&
+      std::ranges::any_of(arguments.urls, [&](const std::string& url) {
+        return origin_of(url) != origin_of(arguments.urls[0]);
+      })) {
+    throw base::usage_error("compare",
+                            "expected --api-key-env only for addresses of one origin, got {}; give "
+                            "the servers one gateway, or audit each by itself",
+                            fmt::join(arguments.urls, " and "));
   }
   if (!arguments.resume && std::filesystem::exists(arguments.out)) {
     throw base::usage_error("compare",

@@ -64,7 +64,9 @@ Action add_serve(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   app.add_option("checkpoint", options->checkpoint, "A folder that `kvphase train` wrote")
       ->required();
-  app.add_option("--host", options->host, "Where to listen; others than this machine need a key")
+  app.add_option(
+         "--host", options->host,
+         "Where to listen (default: this machine only); without --api-key others may ask too")
       ->capture_default_str();
   app.add_option("--port", options->port, "0: any free one; the URL is printed")
       ->check(CLI::Range(0, 65535))

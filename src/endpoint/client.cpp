@@ -34,6 +34,14 @@ double seconds_since_1970() {
 
 }  // namespace
 
+// A key pasted in place of a variable's name must not be shown.
+bool is_variable_name(std::string_view name) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) {
+    return std::isupper(static_cast<unsigned char>(c)) != 0 ||
+           std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '_';
+  });
+}
+
 class Client::Impl {
  public:
   Impl(std::string_view base_url, ClientOptions options)
@@ -172,7 +180,9 @@ class Client::Impl {
       throw base::usage_error("endpoint",
                               "expected a key in the variable {} or in .env, got none; set it or "
                               "leave --api-key-env out",
-                              name);
+                              is_variable_name(name) ? name
+                                                     : "that --api-key-env names (it takes "
+                                                       "a name, never the key itself)");
     }
     if (!named && !key_.empty() && !base_.root.tls() && !is_loopback(base_.root.host)) {
       key_ = {};
