@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/stop.h"
 
@@ -237,6 +238,20 @@ PlanCheck check_plan(const task::Task& task, std::int64_t position_offset) {
       all ? std::string("equal means") : fmt::format("means within {:g} tokens", means_apart),
       100 * kVarianceTolerance, positions.ok ? "" : fmt::format("; failed: {}", rules.failed));
   return check;
+}
+
+void require_controlled(const PlanCheck& plan, const task::Task& task) {
+  if (base::stop_requested()) {
+    throw base::Error(base::ErrorKind::kInterrupted, "audit", "stopped before the first prompt");
+  }
+  if (!plan.positions.ok) {
+    throw base::Error(
+        base::ErrorKind::kPhaseControl, "audit",
+        fmt::format("expected residues that differ in phase only, got: {}; use at least {} items "
+                    "({} balance "
+                    "them exactly)",
+                    plan.positions.note, 2 * task.modulus(), task.modulus() * task.modulus()));
+  }
 }
 
 }  // namespace kvphase::audit

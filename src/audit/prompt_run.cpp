@@ -117,17 +117,7 @@ PlanCheck checked_plan(const lm::LanguageModel& model, const task::Task& task,
         context, task.longest_prompt());
   }
   PlanCheck plan = check_plan(task, position_offset);
-  if (base::stop_requested()) {
-    throw base::Error(base::ErrorKind::kInterrupted, "audit", "stopped before the first prompt");
-  }
-  if (!plan.positions.ok) {
-    throw base::Error(
-        base::ErrorKind::kPhaseControl, "audit",
-        fmt::format("expected residues that differ in phase only, got: {}; use at least {} items "
-                    "({} balance "
-                    "them exactly)",
-                    plan.positions.note, 2 * task.modulus(), task.modulus() * task.modulus()));
-  }
+  require_controlled(plan, task);
   return plan;
 }
 

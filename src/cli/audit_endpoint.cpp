@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "audit/position_check.h"
 #include "base/error.h"
 #include "base/stop.h"
 #include "cli/endpoint_notes.h"
@@ -161,19 +162,28 @@ EndpointOutcome audit_endpoint(const EndpointAudit& audit, const AuditSettings& 
   task_choices.name = default_task(task_choices, *client);
   const std::vector<PromptForm> forms =
       prompt_forms(choices, *client, task_choices.name == "lookup");
+  const auto plan_of = [&](const EndpointTask& made) {
+    const lm::ModelTraits traits =
+        endpoint::EndpointModel(client, model_options(made, choices)).traits();
+    const std::int64_t residues = std::ssize(made.task->residues());
+    check_stride(traits, settings, made.task->modulus());
+    const auto stride = traits.stride ? traits.stride : settings.stride;
+    const double share = settings.sequential && stride && *stride < residues
+                             ? static_cast<double>(*stride) / static_cast<double>(residues)
+                             : 1;
+    return plan_endpoint(made, share, journalled(settings, choices), choices);
+  };
+  // What can be refused for free is refused before words are paid for.
+  if (choices.dry_run || !client->api().capabilities().tokenizer) {
+    const EndpointTask draft = make_endpoint_task(task_choices, choices, forms[0], client, true);
+    const EndpointPlan plan = plan_of(draft);
+    audit::require_controlled(audit::check_plan(*draft.task), *draft.task);
+    if (choices.dry_run) return {.dry_run = plan_text(plan, draft, choices, info)};
+    check_caps(plan, choices);
+  }
   std::size_t form = 0;
   EndpointTask first = make_in_a_form(form, forms, task_choices, choices, client, session);
-  const lm::ModelTraits traits =
-      endpoint::EndpointModel(client, model_options(first, choices)).traits();
-  const std::int64_t residues = std::ssize(first.task->residues());
-  check_stride(traits, settings, first.task->modulus());
-  const auto stride = traits.stride ? traits.stride : settings.stride;
-  const double share = settings.sequential && stride && *stride < residues
-                           ? static_cast<double>(*stride) / static_cast<double>(residues)
-                           : 1;
-  const EndpointPlan plan = plan_endpoint(first, share, journalled(settings, choices), choices);
-  if (choices.dry_run) return {.dry_run = plan_text(plan, first, choices, info)};
-  check_caps(plan, choices);
+  check_caps(plan_of(first), choices);
   Proven proven =
       prove_a_form(std::move(first), form, forms, task_choices, choices, client, session);
   const EndpointTask& made = proven.made;

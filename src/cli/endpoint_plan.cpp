@@ -86,7 +86,7 @@ std::string plan_text(const EndpointPlan& plan, const EndpointTask& made,
                                  ? fmt::format(", {} of them answered", grouped(plan.journalled))
                                  : ""));
   row("requests",
-      fmt::format("{} at most without retries (position proof {}, cache fillers {})",
+      fmt::format("about {} without retries (words and position proof {}, cache fillers {})",
                   grouped(s.requests), grouped(plan.proof_requests), grouped(plan.primers)));
   row("prompt tokens",
       fmt::format("{} ({:.1f}% cached when the cache works)", grouped(s.prompt_tokens),

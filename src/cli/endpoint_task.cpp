@@ -290,6 +290,10 @@ EndpointTask make_endpoint_task(const EndpointTaskChoices& choices, const Endpoi
   estimate_constants(made, *client);
   made.proof_requests =
       form == PromptForm::kTokens ? kLookupProof : kLookupProof * (1 + fillers_to_try(*made.task));
+  if (!client->api().capabilities().tokenizer) {  // a completion per word, and two to compare with
+    const task::WordNeed need = task::words_needed(choices.name, made.settings);
+    made.proof_requests += static_cast<std::int64_t>(need.wanted + need.required.size()) + 2;
+  }
   return made;
 }
 
