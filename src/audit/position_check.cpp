@@ -240,10 +240,13 @@ PlanCheck check_plan(const task::Task& task, std::int64_t position_offset) {
   return check;
 }
 
+void refuse_stopped() {
+  if (!base::stop_requested()) return;
+  throw base::Error(base::ErrorKind::kInterrupted, "audit", "stopped before the first prompt");
+}
+
 void require_controlled(const PlanCheck& plan, const task::Task& task) {
-  if (base::stop_requested()) {
-    throw base::Error(base::ErrorKind::kInterrupted, "audit", "stopped before the first prompt");
-  }
+  refuse_stopped();
   if (!plan.positions.ok) {
     throw base::Error(
         base::ErrorKind::kPhaseControl, "audit",

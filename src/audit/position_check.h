@@ -33,6 +33,8 @@ std::vector<std::int64_t> asked_residues(const task::Task& task, std::int64_t po
 //                         residues equally often (within one); equal means and variances of the end
 //                         over its own residues, its mean within R tokens over the target's
 PlanCheck check_plan(const task::Task& task, std::int64_t position_offset = 0);
+// Throws kInterrupted when the user asked to stop.
+void refuse_stopped();
 // Throws a phase-control error that says what to do when the positions are not ok; kInterrupted
 // when the user stopped the check.
 void require_controlled(const PlanCheck& plan, const task::Task& task);

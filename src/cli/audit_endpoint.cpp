@@ -8,7 +8,6 @@
 
 #include "audit/position_check.h"
 #include "base/error.h"
-#include "base/stop.h"
 #include "cli/endpoint_notes.h"
 #include "cli/endpoint_plan.h"
 #include "record/journal.h"
@@ -26,9 +25,7 @@ bool no_answer(const PositionProof& proof) {
 
 [[noreturn]] void throw_unproven(const PositionProof& proof, PromptForm form,
                                  const std::string& stopped) {
-  if (base::stop_requested()) {
-    throw base::Error(base::ErrorKind::kInterrupted, "audit", "stopped before the first prompt");
-  }
+  audit::refuse_stopped();
   if (!stopped.empty()) {
     throw base::usage_error("audit", "expected caps that leave room for the position proof, got {}",
                             stopped);
@@ -112,7 +109,7 @@ EndpointTask make_in_a_form(std::size_t& form, const std::vector<PromptForm>& fo
                             const std::shared_ptr<Client>& client, const Session& session) {
   for (;; ++form) {
     try {
-      return make_endpoint_task(task, choices, forms[form], client, choices.dry_run);
+      return make_endpoint_task(task, choices, forms[form], client, false);
     } catch (const base::Error& error) {
       if (error.kind() != base::ErrorKind::kPhaseControl || form + 1 == forms.size()) throw;
       session.console.warning(fmt::format("prompts as {}: {}; trying {}", name_of(forms[form]),

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "cli/audit_endpoint.h"
 #include "cli/command.h"
+#include "endpoint/url.h"
 #include "record/journal.h"
 #include "report/comparison.h"
 #include "task/catalog.h"
@@ -165,9 +166,8 @@ ExitCode code_of(const record::Comparison& comparison, bool require_same) {
   return kSuccess;
 }
 
-// "https://host:port" of an address.
 std::string origin_of(const std::string& url) {
-  return url.substr(0, url.find('/', url.find("://") + 3));
+  return endpoint::parse_base_url(url).root.origin();
 }
 
 ExitCode run_compare(const CompareArguments& given, const Session& session) {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "audit/position_check.h"
 #include "base/error.h"
-#include "base/stop.h"
 #include "cli/checkpoint_language.h"
 #include "task/words.h"
 
@@ -73,11 +73,6 @@ std::int64_t count_tokens(Client& client, std::string_view text) {
   return std::ssize(*ids);
 }
 
-void refuse_stopped() {
-  if (!base::stop_requested()) return;
-  throw base::Error(base::ErrorKind::kInterrupted, "audit", "stopped before the first prompt");
-}
-
 // The request that ends in a text, to count its tokens.
 CompletionRequest counting(PromptForm form, std::string_view text) {
   CompletionRequest request;
@@ -95,7 +90,7 @@ std::vector<std::string> verified(const std::vector<std::string>& candidates, st
   const auto found = endpoint::find_single_token_words(
       client, candidates, wanted, [form](std::string_view text) { return counting(form, text); });
   if (found.failed.empty()) return found.words;
-  refuse_stopped();
+  audit::refuse_stopped();
   if (found.failed_outcome && must_stop(*found.failed_outcome)) {
     throw base::environment_error("audit", "expected the server to count words' tokens, got: {}",
                                   found.failed);

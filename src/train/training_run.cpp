@@ -94,12 +94,8 @@ class Run {
 
  private:
   const TrainOptions& options() const { return header_.options; }
-  std::int64_t tokens() const {
-    std::int64_t count = 0;
-    for (std::int64_t step = 0; step < trainer_.steps_done(); ++step) {
-      count += options().batch * language_at(options(), step).length();
-    }
-    return count;
+  std::int64_t tokens_of_step(std::int64_t step) const {
+    return options().batch * language_at(options(), step).length();
   }
   double seconds() const { return seconds_before_ + watch_.seconds(); }
 
@@ -116,6 +112,7 @@ class Run {
   TrainResult result_;
   base::Stopwatch watch_;
   double seconds_before_ = 0;  // of earlier processes
+  std::int64_t tokens_ = 0;    // trained on so far, those of earlier processes included
 };
 
 void Run::load(const fs::path& state_folder) {
@@ -159,7 +156,7 @@ void Run::begin_log() {
 
 void Run::write_log_row(const StepResult& step) {
   log_.append(fmt::format("{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.3f}", trainer_.steps_done(),
-                          tokens(), step.on_batch.loss, step.on_batch.accuracy, step.gradient_norm,
+                          tokens_, step.on_batch.loss, step.on_batch.accuracy, step.gradient_norm,
                           step.learning_rate, seconds()));
 }
 
@@ -170,7 +167,7 @@ model::Checkpoint Run::checkpoint() {
                      .seed = options().seed,
                      .threads = options().threads,
                      .steps = trainer_.steps_done(),
-                     .tokens = tokens(),
+                     .tokens = tokens_,
                      .commit = base::build_commit(),
                      .build = base::build_description(),
                      .started = header_.started,
@@ -236,7 +233,8 @@ TrainResult Run::finish() {
 
 TrainResult Run::loop(const ProgressCallback& progress) {
   const std::int64_t first = trainer_.steps_done();
-  const std::int64_t first_tokens = tokens();
+  for (std::int64_t step = 0; step < first; ++step) tokens_ += tokens_of_step(step);
+  const std::int64_t first_tokens = tokens_;
   while (trainer_.steps_done() < options().steps) {
     if (base::stop_requested()) {
       save();
@@ -254,23 +252,23 @@ TrainResult Run::loop(const ProgressCallback& progress) {
                       result_.saved.empty() ? "no earlier state was saved"
                                             : "the last good state is " + result_.saved.string()));
     }
-    write_log_row(step);
     const std::int64_t done = trainer_.steps_done();
+    tokens_ += tokens_of_step(done - 1);
+    write_log_row(step);
     if (options().checkpoint_interval > 0 && done % options().checkpoint_interval == 0 &&
         done < options().steps) {
       save();
     }
     if (progress) {
       const double rate = static_cast<double>(done - first) / watch_.seconds();
-      progress(
-          {.step = done,
-           .steps = options().steps,
-           .loss = step.on_batch.loss,
-           .accuracy = step.on_batch.accuracy,
-           .gradient_norm = step.gradient_norm,
-           .learning_rate = step.learning_rate,
-           .tokens_per_second = static_cast<double>(tokens() - first_tokens) / watch_.seconds(),
-           .eta_seconds = static_cast<double>(options().steps - done) / rate});
+      progress({.step = done,
+                .steps = options().steps,
+                .loss = step.on_batch.loss,
+                .accuracy = step.on_batch.accuracy,
+                .gradient_norm = step.gradient_norm,
+                .learning_rate = step.learning_rate,
+                .tokens_per_second = static_cast<double>(tokens_ - first_tokens) / watch_.seconds(),
+                .eta_seconds = static_cast<double>(options().steps - done) / rate});
     }
   }
   return finish();
