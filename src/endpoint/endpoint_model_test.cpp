@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "endpoint/test_support.h"
 #include "tests/scripted_server/engines.h"
 
 namespace kvphase::endpoint {
@@ -11,14 +12,6 @@ namespace {
 using scripted::EngineOptions;
 using scripted::Request;
 using scripted::ScriptedServer;
-
-ClientOptions quiet() {
-  ClientOptions options;
-  options.environment = [](const std::string&) { return std::nullopt; };
-  options.retry.attempts = 1;
-  options.sleep = [](double) {};
-  return options;
-}
 
 EngineOptions engine(std::int64_t wrong_phase = -1) {
   return {.model = scripted::lookup_model(

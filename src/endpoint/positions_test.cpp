@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "endpoint/test_support.h"
 #include "tests/scripted_server/engines.h"
 
 namespace kvphase::endpoint {
@@ -10,13 +11,6 @@ namespace {
 using scripted::EngineOptions;
 using scripted::Request;
 using scripted::ScriptedServer;
-
-ClientOptions quiet() {
-  ClientOptions options;
-  options.environment = [](const std::string&) { return std::nullopt; };
-  options.retry.attempts = 1;
-  return options;
-}
 
 EngineOptions engine() {
   return {.model = scripted::lookup_model([](std::int64_t) { return false; })};

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "endpoint/client.h"
 #include "endpoint/detect.h"
+#include "endpoint/test_support.h"
 #include "tests/scripted_server/engines.h"
 
 namespace kvphase::endpoint {
@@ -12,13 +13,6 @@ using base::Json;
 using scripted::EngineOptions;
 using scripted::Request;
 using scripted::ScriptedServer;
-
-ClientOptions quiet() {
-  ClientOptions options;
-  options.environment = [](const std::string&) { return std::nullopt; };
-  options.retry.attempts = 1;
-  return options;
-}
 
 EngineOptions engine() {
   return {.model = scripted::lookup_model([](std::int64_t) { return false; }), .context = 64};
