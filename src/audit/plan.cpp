@@ -6,9 +6,6 @@
 #include "audit/findable.h"
 #include "base/error.h"
 #include "base/random.h"
-#include "base/stop.h"
-#include "stats/interval.h"
-#include "stats/period.h"
 #include "stats/power.h"
 #include "stats/simulate.h"
 
@@ -102,35 +99,31 @@ FindableInput noise_of(const PlanRequest& r, std::int64_t offsets, std::int64_t 
           .power = r.power};
 }
 
-PlanPower simulate_power(const PlanRequest& r, std::int64_t items, std::int64_t offsets,
-                         std::int64_t period) {
-  std::int64_t found = 0;
-  for (std::int64_t run = 0; run < r.runs; ++run) {
-    if (base::stop_requested()) {
-      throw base::Error(base::ErrorKind::kInterrupted, "plan", "stopped while simulating");
-    }
-    const std::uint64_t seed =
-        base::derive_seed(r.seed, "audit.plan.power", {static_cast<std::uint64_t>(run)});
-    base::Random random(seed);
-    const stats::PeriodResult result =
-        stats::find_period(stats::simulate(simulated(r, items, offsets, period, r.gap), random),
-                           {.permutations = kPermutations,
-                            .other_permutations = kPermutations,
-                            .level = r.level,
-                            .seed = seed});
-    if (r.stride) {
-      found += std::ranges::any_of(result.candidates, [&](const stats::PeriodCandidate& c) {
-        return c.period == period && c.p_raw <= r.level;
-      });
-    } else {
-      found += result.period.has_value();
-    }
-  }
-  const stats::Estimate interval = stats::clopper_pearson(found, r.runs);
-  return {.power = interval.value.value_or(0),
-          .low = interval.low.value_or(0),
-          .high = interval.high.value_or(1),
-          .runs = r.runs};
+PlanPower convert(const stats::PowerEstimate& e) {
+  return {.power = e.power, .low = e.low, .high = e.high, .runs = e.runs};
+}
+
+std::int64_t up(double size) { return static_cast<std::int64_t>(std::ceil(size - 1e-9)); }
+
+ConfirmSizes confirm_sizes(const PlanRequest& r, std::int64_t offsets, std::int64_t period) {
+  stats::PairMoments m = stats::pair_moments(r.accuracy, r.gap, r.item_sd);
+  const double d = m.share_a - m.share_b;
+  ConfirmSizes sizes{.discordant = m.discordant, .repeats = offsets / period};
+  sizes.paired = up(stats::paired_size(std::min(d, m.discordant), m.discordant, r.level, r.power));
+  m.miller.k_a = m.miller.k_b = static_cast<double>(sizes.repeats);
+  // A variance over items needs two of them.
+  sizes.repeated = std::max<std::int64_t>(2, up(stats::miller_size(m.miller, r.level, r.power)));
+  const double weak = std::max(m.share_b, 1e-9);  // 0: no item is ever right there
+  sizes.unpaired = up(stats::unpaired_size(m.share_a, weak, r.level, r.power));
+  return sizes;
+}
+
+std::optional<std::int64_t> cochran_items(const PlanRequest& r, std::int64_t period) {
+  if (!r.stride) return std::nullopt;
+  const stats::PairMoments m = stats::pair_moments(r.accuracy, r.gap, r.item_sd);
+  std::vector<double> phases(static_cast<std::size_t>(period), m.share_a);
+  phases.back() = std::max(m.share_b, 1e-9);
+  return stats::cochran_size(phases, r.power, r.item_sd, r.level, 6400, r.seed);
 }
 
 PresetLine preset_line(const stats::PlanPreset& preset, const PlanRequest& r, std::int64_t offsets,
@@ -160,13 +153,23 @@ Plan make_plan(const PlanRequest& r) {
       throw base::usage_error("plan", "expected a gap that {} items can find, got {}", kMostItems,
                               r.gap);
     }
-    plan.simulated = simulate_power(r, items, offsets, period);
+    const stats::PeriodPower power =
+        stats::period_power(simulated(r, items, offsets, period, r.gap),
+                            {.runs = r.runs,
+                             .permutations = kPermutations,
+                             .level = r.level,
+                             .seed = base::derive_seed(r.seed, "audit.plan.power"),
+                             .known = r.stride.has_value()});
+    plan.simulated = convert(power.named);
+    plan.right = convert(power.right);
     if (plan.simulated.power >= r.power) break;
     items = std::max(items + 1, items * 11 / 10);
   }
   plan.items = items;
   plan.prompts = items * offsets;
   if (r.prompt_tokens) plan.tokens = plan.prompts * *r.prompt_tokens;
+  plan.confirm = confirm_sizes(r, offsets, period);
+  plan.one_per_phase = cochran_items(r, period);
   if (r.requirement) {
     const double share = r.true_share.value_or((1 + *r.requirement) / 2);
     plan.gate_items = stats::gate_size(share, *r.requirement, period, r.level, r.power);

@@ -30,6 +30,17 @@ struct PlanPower {
   std::int64_t runs = 0;
 };
 
+// Two phases chosen beforehand, measured on fresh items (`kvphase analyze --confirm`): by formula,
+// for items as the request describes them. Below about 20 items the normal curve behind the
+// formulas promises a little too much.
+struct ConfirmSizes {
+  std::int64_t paired = 0;    // items, each once at both phases (McNemar)
+  double discordant = 0;      // share of them that answer differently
+  std::int64_t repeats = 1;   // prompts per item and phase that the planned offsets hold
+  std::int64_t repeated = 0;  // items with so many (paired means, Miller)
+  std::int64_t unpaired = 0;  // items per phase when every item is asked at one phase only
+};
+
 struct PresetLine {
   std::string name;
   std::int64_t items = 0;
@@ -47,6 +58,11 @@ struct Plan {
   std::optional<std::int64_t> tokens;
   std::int64_t assumed_period = 0;  // the stride, or 4
   PlanPower simulated;              // at these sizes
+  PlanPower right;                  // the period named is the right one
+  ConfirmSizes confirm;
+  // Known stride: items, each once per phase, at which Cochran's Q finds that phases differ, of the
+  // steps 10, 20, 30, 50, 75, 100, ...; empty: unknown stride, or more than 6,400.
+  std::optional<std::int64_t> one_per_phase;
   std::optional<std::int64_t>
       gate_items;  // to show the requirement; empty: not asked or impossible
   std::optional<std::int64_t> gate_items_all_right;

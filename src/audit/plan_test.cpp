@@ -23,6 +23,33 @@ TEST(Plan, NeedsMoreItemsForASmallerGapAndFewerForAKnownStride) {
   }
 }
 
+TEST(Plan, SizesTheConfirmationOfTwoPhases) {
+  const Plan plan = make_plan({.gap = 0.2, .stride = 4, .item_sd = 0, .runs = 20});
+  // Items alike: shares 0.8 and 0.6, discordant 0.8 * 0.4 + 0.2 * 0.6 = 0.44.
+  EXPECT_EQ(plan.confirm.paired, 84);
+  EXPECT_EQ(plan.confirm.unpaired, 82) << "items that are alike leave pairing nothing to save";
+  EXPECT_NEAR(plan.confirm.discordant, 0.44, 1e-9);
+  EXPECT_EQ(plan.confirm.repeats, 2);
+  EXPECT_EQ(plan.confirm.repeated, 40) << "(1.96 + 0.84)^2 * (0.16 + 0.24) / 2 / 0.2^2";
+  const Plan varied = make_plan({.gap = 0.2, .stride = 4, .item_sd = 2, .runs = 20});
+  EXPECT_LT(varied.confirm.paired, varied.confirm.unpaired) << "pairing saves where items differ";
+  ASSERT_TRUE(plan.one_per_phase && varied.one_per_phase);
+  EXPECT_FALSE(make_plan({.gap = 0.4, .runs = 20}).one_per_phase) << "only where S is known";
+}
+
+TEST(Plan, AWeakPhaseThatIsNeverRightHasSizesToo) {
+  const Plan plan = make_plan({.gap = 0.8, .accuracy = 0.8, .stride = 4, .item_sd = 0, .runs = 20});
+  EXPECT_GT(plan.confirm.paired, 0);
+  EXPECT_GT(plan.confirm.unpaired, 0);
+  EXPECT_EQ(plan.one_per_phase, 10);
+}
+
+TEST(Plan, TheRightPeriodIsNamedAtMostAsOftenAsAny) {
+  const Plan plan = make_plan({.gap = 0.3, .runs = 60});
+  EXPECT_LE(plan.right.power, plan.simulated.power);
+  EXPECT_GT(plan.right.power, 0.4);
+}
+
 TEST(Plan, CountsTokensAndListsThePresets) {
   const Plan plan = make_plan({.prompt_tokens = 131072, .runs = 10});
   EXPECT_EQ(plan.tokens, plan.prompts * 131072);

@@ -30,6 +30,30 @@ std::string tokens_text(const std::optional<std::int64_t>& tokens) {
 
 std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
+std::string confirm_text(const audit::Plan& plan) {
+  const audit::ConfirmSizes& c = plan.confirm;
+  std::string out = fmt::format(
+      "\nTo confirm two phases chosen beforehand on fresh items (kvphase analyze --confirm), by "
+      "formula\n(below about 20 items take a few more):\n"
+      "  each item once at both phases     {} items, {} prompts ({} of the items answer "
+      "differently)\n",
+      c.paired, 2 * c.paired, percent(c.discordant));
+  if (c.repeats > 1) {
+    out += fmt::format("  {:<34}{} items, {} prompts\n",
+                       fmt::format("{} prompts per item and phase", c.repeats), c.repeated,
+                       2 * c.repeats * c.repeated);
+  }
+  out += fmt::format("  other items for each phase        {} items a phase, {} prompts\n",
+                     c.unpaired, 2 * c.unpaired);
+  if (plan.one_per_phase) {
+    out += fmt::format(
+        "To show that the {} phases differ at all (Cochran's Q, simulated):\n"
+        "  each item once at every phase     {} items, {} prompts\n",
+        plan.assumed_period, *plan.one_per_phase, *plan.one_per_phase * plan.assumed_period);
+  }
+  return out;
+}
+
 std::string text(const audit::Plan& plan, const PlanOptions& options,
                  const std::optional<audit::Saving>& saving) {
   const audit::PlanRequest& r = options.request;
@@ -45,9 +69,15 @@ std::string text(const audit::Plan& plan, const PlanOptions& options,
     out += fmt::format("  tokens             {} ({} a prompt)\n", tokens_text(plan.tokens),
                        *r.prompt_tokens);
   }
-  out += fmt::format("Simulated at these sizes: found in {} of {} audits [{} to {}].\n",
-                     percent(plan.simulated.power), plan.simulated.runs,
-                     percent(plan.simulated.low), percent(plan.simulated.high));
+  const auto share = [](const audit::PlanPower& p) {
+    return fmt::format("{} of {} audits [{} to {}]", percent(p.power), p.runs, percent(p.low),
+                       percent(p.high));
+  };
+  out += r.stride ? fmt::format("Simulated at these sizes: found in {}.\n", share(plan.simulated))
+                  : fmt::format(
+                        "Simulated at these sizes: a period is named in {}, the right one in {}.\n",
+                        share(plan.simulated), share(plan.right));
+  out += confirm_text(plan);
   if (r.requirement) {
     out +=
         fmt::format("\nTo show that every one of {} phases is right in at least {} of prompts:\n",
@@ -100,6 +130,18 @@ base::Json json(const audit::Plan& plan, const std::optional<audit::Saving>& sav
                       {"low", plan.simulated.low},
                       {"high", plan.simulated.high},
                       {"runs", plan.simulated.runs}}},
+                    {"right_period",
+                     {{"value", plan.right.power},
+                      {"low", plan.right.low},
+                      {"high", plan.right.high},
+                      {"runs", plan.right.runs}}},
+                    {"confirm",
+                     {{"paired_items", plan.confirm.paired},
+                      {"discordant", plan.confirm.discordant},
+                      {"repeats", plan.confirm.repeats},
+                      {"repeated_items", plan.confirm.repeated},
+                      {"unpaired_items_per_phase", plan.confirm.unpaired}}},
+                    {"one_per_phase_items", optional(plan.one_per_phase)},
                     {"gate_items", optional(plan.gate_items)},
                     {"gate_items_all_right", optional(plan.gate_items_all_right)},
                     {"presets", presets}};

@@ -91,19 +91,16 @@ ClusteredMean clustered_mean(const ScoreTable& table, double level) {
   }
   const double c = static_cast<double>(table.items());
   const double se = std::sqrt(c / (c - 1) * squares) / n;
-  result.standard_error = se;
   if (!(se > 0)) {
     result.estimate.reason = "all items are alike: no spread to measure";
     return result;
   }
+  result.standard_error = se;
   const double half = t_quantile(level, c - 1) * se;
-  result.estimate.low = mean - half;
-  result.estimate.high = mean + half;
+  const bool share = is_binary(table);
+  result.estimate.low = share ? std::max(0.0, mean - half) : mean - half;
+  result.estimate.high = share ? std::min(1.0, mean + half) : mean + half;
   return result;
-}
-
-double paired_standard_error(double se_a, double se_b, double correlation) {
-  return std::sqrt(std::max(0.0, se_a * se_a + se_b * se_b - 2 * correlation * se_a * se_b));
 }
 
 Estimate phase_difference(const ScoreTable& table, std::int64_t phases, std::int64_t a,
@@ -221,21 +218,6 @@ Estimate unpaired_difference(const ScoreTable& table, std::int64_t phases, std::
   return e;
 }
 
-Estimate wald_paired_difference(std::int64_t n12, std::int64_t n21, std::int64_t n, double level) {
-  check_discordant(n12, n21, n);
-  if (n == 0) return {.level = level, .method = "Wald, paired", .reason = "no pairs"};
-  Estimate e =
-      difference(static_cast<double>(n12), static_cast<double>(n21), static_cast<double>(n), level);
-  e.n = n;
-  e.method = "Wald, paired";
-  if (*e.low == *e.high) {
-    e.low.reset();
-    e.high.reset();
-    e.reason = "no pair, or every pair, is discordant: Wald's interval has no width";
-  }
-  return e;
-}
-
 Estimate bonett_price_difference(std::int64_t n12, std::int64_t n21, std::int64_t n, double level) {
   check_discordant(n12, n21, n);
   if (n == 0) return {.level = level, .method = "Bonett-Price, paired", .reason = "no pairs"};
@@ -248,14 +230,16 @@ Estimate bonett_price_difference(std::int64_t n12, std::int64_t n21, std::int64_
 }
 
 CochranResult cochran_q(const PhaseMatrix& matrix, std::int64_t permutations, std::uint64_t seed) {
-  if (permutations < 1) {
-    throw base::usage_error("stats.cochran", "expected at least 1 permutation, got {}",
+  if (permutations < 0) {
+    throw base::usage_error("stats.cochran", "expected 0 or more permutations, got {}",
                             permutations);
   }
   CochranResult result{.items = static_cast<std::int64_t>(matrix.items()),
                        .dropped = matrix.dropped};
-  result.method = fmt::format("Cochran's Q over {} phases, {} permutations inside items",
-                              matrix.phases, permutations);
+  result.method = fmt::format("Cochran's Q over {} phases", matrix.phases);
+  if (permutations > 0) {
+    result.method += fmt::format(", {} permutations inside items", permutations);
+  }
   if (matrix.items() == 0) {
     result.reason = "no item with all phases";
     return result;
@@ -265,44 +249,48 @@ CochranResult cochran_q(const PhaseMatrix& matrix, std::int64_t permutations, st
     return result;
   }
   const std::size_t p = matrix.phases;
-  std::vector<double> cells;  // centred rows that carry information
+  // Rows that carry information, centred; kept only to be permuted.
+  std::vector<double> cells;
+  std::vector<double> total(p);
   double within = 0;
   for (std::size_t i = 0; i < matrix.items(); ++i) {
     const auto row = matrix.row(i);
     if (std::ranges::all_of(row, [&](double x) { return x == row[0]; })) continue;
     const double mean = std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(p);
-    for (const double x : row) {
-      cells.push_back(x - mean);
-      within += (x - mean) * (x - mean);
+    for (std::size_t g = 0; g < p; ++g) {
+      const double x = row[g] - mean;
+      total[g] += x;
+      within += x * x;
+      if (permutations > 0) cells.push_back(x);
     }
     ++result.informative;
   }
-  if (cells.empty()) {
+  if (result.informative == 0) {
     result.p_chi_squared = 1;
-    result.p_permutation = 1;
+    if (permutations > 0) result.p_permutation = 1;
     result.reason = "no discordant item";
     return result;
   }
-  std::vector<double> total(p);
-  const auto between = [&] {
-    std::ranges::fill(total, 0.0);
-    for (std::size_t c = 0; c < cells.size(); ++c) total[c % p] += cells[c];
+  const auto sum_of_squares = [&] {
     double sum = 0;
     for (const double t : total) sum += t * t;
     return sum;
   };
-  const double observed = between();
+  const double observed = sum_of_squares();
   const double df = static_cast<double>(p) - 1;
   result.q = df * observed / within;
   result.p_chi_squared = boost::math::cdf(
       boost::math::complement(boost::math::chi_squared_distribution<>(df), *result.q));
+  if (permutations == 0) return result;
   base::Random random(base::derive_seed(seed, "stats.cochran_q"));
   std::int64_t as_large = 0;
   for (std::int64_t b = 0; b < permutations; ++b) {
     for (std::size_t i = 0; i < cells.size(); i += p) {
       fast_shuffle(std::span(cells).subspan(i, p), random);
     }
-    as_large += between() >= observed * (1 - 1e-9) ? 1 : 0;
+    std::ranges::fill(total, 0.0);
+    for (std::size_t c = 0; c < cells.size(); ++c) total[c % p] += cells[c];
+    as_large += sum_of_squares() >= observed * (1 - 1e-9) ? 1 : 0;
   }
   result.p_permutation =
       (1 + static_cast<double>(as_large)) / (1 + static_cast<double>(permutations));
@@ -340,35 +328,6 @@ std::vector<double> holm(std::span<const double> p) {
     adjusted[order[k]] = largest;
   }
   return adjusted;
-}
-
-std::vector<PairTest> compare_pairs(const PhaseMatrix& matrix) {
-  for (const double x : matrix.cell) {
-    if (x != 0 && x != 1) {
-      throw base::usage_error("stats.paired",
-                              "expected one right/wrong score per item and phase, got {}; give "
-                              "one offset per phase, or use phase differences",
-                              x);
-    }
-  }
-  std::vector<PairTest> tests;
-  for (std::size_t a = 0; a < matrix.phases; ++a) {
-    for (std::size_t b = a + 1; b < matrix.phases; ++b) {
-      PairTest test{.a = static_cast<std::int64_t>(a), .b = static_cast<std::int64_t>(b)};
-      for (std::size_t i = 0; i < matrix.items(); ++i) {
-        const auto row = matrix.row(i);
-        test.only_a += row[a] > row[b] ? 1 : 0;
-        test.only_b += row[b] > row[a] ? 1 : 0;
-      }
-      test.p = mcnemar_mid_p(test.only_a, test.only_b);
-      tests.push_back(test);
-    }
-  }
-  std::vector<double> p;
-  for (const auto& test : tests) p.push_back(test.p);
-  const auto adjusted = holm(p);
-  for (std::size_t k = 0; k < tests.size(); ++k) tests[k].p_holm = adjusted[k];
-  return tests;
 }
 
 }  // namespace kvphase::stats

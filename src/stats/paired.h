@@ -1,4 +1,5 @@
-// Comparing phases on the same items: differences, tests over all phases, tests of pairs.
+// Comparing phases on the same items: differences, a test over all phases, tests of pairs. Put
+// together in contrasts.h.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,8 @@ PhaseMatrix phase_matrix(const ScoreTable& table, std::int64_t phases);
 
 // Mean over all observations with the clustered standard error (Miller 2024, appendix A, with the
 // small-sample factor): sqrt(C/(C-1) sum_c (sum_{i in c} (s_i - mean))^2) / n, C items, n
-// observations. Interval: Student's t with C-1 degrees of freedom. Assumes independent items only.
+// observations. Interval: Student's t with C-1 degrees of freedom, for right/wrong cut off at 0 and
+// 1. Assumes independent items only. No spread: no error, with a reason.
 struct ClusteredMean {
   Estimate estimate;  // n: observations
   std::optional<double> standard_error;
@@ -36,18 +38,11 @@ struct ClusteredMean {
 };
 ClusteredMean clustered_mean(const ScoreTable& table, double level = 0.95);
 
-// Standard error of A - B when both are measured on the same items with correlation r over items
-// (Miller 2024): sqrt(se_a^2 + se_b^2 - 2 r se_a se_b).
-double paired_standard_error(double se_a, double se_b, double correlation);
-
 // Mean over items of (score at phase a - score at phase b), Student's t interval over items. On
 // fresh items with a and b chosen before, this is the confirmed gap: unbiased, unlike the raw one.
 // Where all items differ by the same -1, 0 or 1 there is no spread: Bonett and Price's interval.
 Estimate phase_difference(const ScoreTable& table, std::int64_t phases, std::int64_t a,
                           std::int64_t b, double level = 0.95);
-
-// Where all items differ by the same -1, 0 or 1 there is no spread: Bonett and Price's interval
-// then.
 
 // The difference of two groups of different items, score at phase a - at phase b, every observation
 // taken as independent: newcombe_difference for right/wrong, else Welch's t. n: observations.
@@ -60,10 +55,9 @@ Estimate newcombe_difference(std::int64_t correct_a, std::int64_t n_a, std::int6
                              std::int64_t n_b, double level = 0.95);
 
 // The same for right/wrong pairs from the four-fold table: n12 items right only at a, n21 only at
-// b, of N. Wald: d = (n12-n21)/N, SE = sqrt(n12+n21-(n12-n21)^2/N)/N. Bonett and Price (2012): the
-// same after adding 1 to each discordant count and 2 to N; keeps its coverage at small N.
-Estimate wald_paired_difference(std::int64_t n12, std::int64_t n21, std::int64_t n,
-                                double level = 0.95);
+// b, of N (Bonett and Price 2012): with 1 added to each discordant count and 2 to N, d =
+// (n12-n21)/N and SE = sqrt(n12+n21-(n12-n21)^2/N)/N. Keeps its coverage at small N, where Wald's
+// does not.
 Estimate bonett_price_difference(std::int64_t n12, std::int64_t n21, std::int64_t n,
                                  double level = 0.95);
 
@@ -71,7 +65,8 @@ Estimate bonett_price_difference(std::int64_t n12, std::int64_t n21, std::int64_
 // (P sum L_i - sum L_i^2), written as (P-1) sum_p (T_p - Tbar)^2 / sum_ip (x_ip - xbar_i)^2, which
 // is the same for 0/1 cells and holds for means and continuous scores too. chi^2 with P-1 degrees
 // of freedom for many informative items; the permutation p (cells permuted inside items) for any
-// number. An item with equal cells carries nothing; none left: p = 1, "no discordant item".
+// number, left out when permutations is 0. An item with equal cells carries nothing; none left: p =
+// 1, "no discordant item".
 struct CochranResult {
   std::optional<double> q;
   std::optional<double> p_chi_squared;
@@ -97,16 +92,5 @@ double mcnemar_e_value(std::int64_t b, std::int64_t c);
 
 // Holm's step-down adjustment (1979), in the order given.
 std::vector<double> holm(std::span<const double> p);
-
-// McNemar for every pair of phases with Holm's correction; cells must be 0 or 1 (usage error).
-struct PairTest {
-  std::int64_t a = 0;
-  std::int64_t b = 0;
-  std::int64_t only_a = 0;  // items right only at a
-  std::int64_t only_b = 0;
-  double p = 1;
-  double p_holm = 1;
-};
-std::vector<PairTest> compare_pairs(const PhaseMatrix& matrix);
 
 }  // namespace kvphase::stats

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/stop.h"
 #include "stats/interval.h"
 #include "stats/paired.h"
 #include "stats/period.h"
@@ -143,7 +144,7 @@ PowerEstimate cochran_power(std::span<const double> phase_chance, std::int64_t i
         matrix.cell.push_back(random.uniform() < inverse_logit(x + item) ? 1 : 0);
       }
     }
-    rejected += *cochran_q(matrix, 1).p_chi_squared <= alpha ? 1 : 0;
+    rejected += *cochran_q(matrix, 0).p_chi_squared <= alpha ? 1 : 0;
   }
   return estimate(rejected, runs);
 }
@@ -160,23 +161,67 @@ std::optional<std::int64_t> cochran_size(std::span<const double> phase_chance, d
   return std::nullopt;
 }
 
-PeriodPower period_power(const SimulatedAudit& audit, std::int64_t runs, double level,
-                         std::uint64_t seed) {
-  if (runs < 1) throw base::usage_error("plan", "expected at least 1 run, got {}", runs);
+PeriodPower period_power(const SimulatedAudit& audit, const PeriodPowerOptions& options) {
+  if (options.runs < 1) {
+    throw base::usage_error("plan", "expected at least 1 run, got {}", options.runs);
+  }
   std::int64_t named = 0;
   std::int64_t right = 0;
-  for (std::int64_t run = 0; run < runs; ++run) {
+  for (std::int64_t run = 0; run < options.runs; ++run) {
+    if (base::stop_requested()) {
+      throw base::Error(base::ErrorKind::kInterrupted, "plan", "stopped while simulating");
+    }
     const auto index = static_cast<std::uint64_t>(run);
-    base::Random random(base::derive_seed(seed, "stats.period_power", {index}));
-    const auto found = find_period(simulate(audit, random), {.permutations = 399,
-                                                             .other_permutations = 399,
-                                                             .level = level,
-                                                             .seed = index,
-                                                             .always_second = false});
+    base::Random random(base::derive_seed(options.seed, "stats.period_power", {index}));
+    const auto found =
+        find_period(simulate(audit, random), {.permutations = options.permutations,
+                                              .other_permutations = options.permutations,
+                                              .level = options.level,
+                                              .seed = index,
+                                              .always_second = false});
+    if (options.known) {
+      const bool seen = std::ranges::any_of(found.candidates, [&](const PeriodCandidate& c) {
+        return c.period == audit.period && c.p_raw <= options.level;
+      });
+      named += seen ? 1 : 0;
+      right += seen ? 1 : 0;
+      continue;
+    }
     named += found.period.has_value() ? 1 : 0;
     right += found.period == audit.period ? 1 : 0;
   }
-  return {.named = estimate(named, runs), .right = estimate(right, runs)};
+  return {.named = estimate(named, options.runs), .right = estimate(right, options.runs)};
+}
+
+PairMoments pair_moments(double accuracy, double drop, double item_sd) {
+  check_share(accuracy);
+  if (!(drop > 0 && drop <= accuracy) || !(item_sd >= 0)) {
+    throw base::usage_error("plan", "expected 0 < drop <= accuracy and an item SD >= 0, got {}, {}",
+                            drop, item_sd);
+  }
+  double weight = 0;
+  double sum_a = 0, sum_b = 0, both = 0, var_a = 0, var_b = 0, squares = 0;
+  // A fine grid of the normal density, as in average_item_chance().
+  for (int k = -240; k <= 240; ++k) {
+    const double u = k / 40.0;
+    const double w = std::exp(-u * u / 2);
+    const double a = inverse_logit(logit(accuracy) + item_sd * u);
+    const double b = std::max(0.0, a - drop);
+    weight += w;
+    sum_a += w * a;
+    sum_b += w * b;
+    both += w * (a * (1 - b) + b * (1 - a));
+    var_a += w * a * (1 - a);
+    var_b += w * b * (1 - b);
+    squares += w * (a - b) * (a - b);
+  }
+  PairMoments m{.share_a = sum_a / weight, .share_b = sum_b / weight, .discordant = both / weight};
+  const double d = m.share_a - m.share_b;
+  m.miller = {.difference = d,
+              .omega2 = std::max(0.0, squares / weight - d * d),
+              .s2_a = var_a / weight,
+              .s2_b = var_b / weight};
+  return m;
 }
 
 std::span<const PlanPreset> plan_presets() { return kPresets; }

@@ -65,13 +65,30 @@ std::optional<std::int64_t> cochran_size(std::span<const double> phase_chance, d
                                          std::int64_t most = 6400, std::uint64_t seed = 1);
 
 // Chance that find_period names a period, and that it names the right one, for a simulated audit.
-// Fewer permutations than an analysis uses (399), so that planning takes seconds.
 struct PeriodPower {
   PowerEstimate named;
   PowerEstimate right;
 };
-PeriodPower period_power(const SimulatedAudit& audit, std::int64_t runs = 200, double level = 0.05,
-                         std::uint64_t seed = 1);
+struct PeriodPowerOptions {
+  std::int64_t runs = 200;
+  std::int64_t permutations = 399;  // fewer than an analysis uses, so that planning takes seconds
+  double level = 0.05;
+  std::uint64_t seed = 1;
+  // The period is known, so it is tested alone: both chances are that of its own p <= level.
+  bool known = false;
+};
+PeriodPower period_power(const SimulatedAudit& audit, const PeriodPowerOptions& options = {});
+
+// Two phases of simulated items (see simulate.h): an item with intercept u answers right with
+// chance a(u) = inverse_logit(logit(accuracy) + u) at one and b(u) = max(0, a(u) - drop) at the
+// other, u normal with item_sd. What the sizes above need to know of them, by integration over u.
+struct PairMoments {
+  double share_a = 0;     // E a
+  double share_b = 0;     // E b
+  double discordant = 0;  // E a(1-b) + b(1-a): psi of paired_size, one prompt per phase
+  MillerInput miller;     // with one prompt per phase
+};
+PairMoments pair_moments(double accuracy, double drop, double item_sd);
 
 // Items of the presets of `plan`.
 struct PlanPreset {

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/random.h"
+#include "stats/paired.h"
 
 namespace kvphase::stats {
 namespace {
@@ -84,11 +86,65 @@ TEST(Power, CochranPowerIsThatOfThePublishedPhases) {
 }
 
 TEST(Power, PeriodPowerSeparatesNamedFromRight) {
-  const auto p = period_power({.items = 20, .period = 4, .drop = .4}, 60);
+  const auto p = period_power({.items = 20, .period = 4, .drop = .4}, {.runs = 60});
   EXPECT_GT(p.named.power, .95);
   EXPECT_GT(p.right.power, .85);
   EXPECT_LE(p.right.power, p.named.power);
-  EXPECT_LT(period_power({.items = 20}, 60).named.power, .2);
+  EXPECT_LT(period_power({.items = 20}, {.runs = 60}).named.power, .2);
+  const SimulatedAudit weak{.items = 15, .period = 4, .drop = .2};
+  const auto known = period_power(weak, {.runs = 60, .known = true});
+  EXPECT_GT(known.named.power, period_power(weak, {.runs = 60}).named.power)
+      << "a known period has no price for the search";
+  EXPECT_EQ(known.named.power, known.right.power);
+}
+
+TEST(Power, PairMomentsAreThoseOfSimulatedItems) {
+  const auto alike = pair_moments(.8, .3, 0);
+  EXPECT_NEAR(alike.share_a, .8, 1e-9);
+  EXPECT_NEAR(alike.share_b, .5, 1e-9);
+  EXPECT_NEAR(alike.discordant, .8 * .5 + .2 * .5, 1e-9);
+  EXPECT_NEAR(alike.miller.omega2, 0, 1e-9);
+  EXPECT_NEAR(alike.miller.s2_a, .16, 1e-9);
+  const auto m = pair_moments(.8, .3, 1.5);
+  base::Random random(3);
+  double a = 0, discordant = 0, difference = 0, squares = 0;
+  constexpr int kItems = 200000;
+  for (int i = 0; i < kItems; ++i) {
+    const double p = inverse_logit(logit(.8) + 1.5 * random.normal());
+    const double q = std::max(0.0, p - .3);
+    const bool x = random.uniform() < p;
+    const bool y = random.uniform() < q;
+    a += x;
+    discordant += x != y;
+    difference += (p - q) / kItems;
+    squares += (p - q) * (p - q) / kItems;
+  }
+  EXPECT_NEAR(m.share_a, a / kItems, .005);
+  EXPECT_NEAR(m.discordant, discordant / kItems, .005);
+  EXPECT_NEAR(m.share_a - m.share_b, difference, .003);
+  EXPECT_NEAR(m.miller.omega2, squares - difference * difference, .001);
+  EXPECT_THROW(pair_moments(.5, .6, 1), base::Error);
+}
+
+TEST(Power, PairedSizesReachTheirPower) {
+  // McNemar's mid-p on simulated items of the size that the formula names.
+  const auto m = pair_moments(.8, .3, 1);
+  const auto items = std::ceil(paired_size(m.share_a - m.share_b, m.discordant));
+  base::Random random(4);
+  int found = 0;
+  constexpr int kRuns = 2000;
+  for (int run = 0; run < kRuns; ++run) {
+    std::int64_t only_a = 0, only_b = 0;
+    for (int i = 0; i < items; ++i) {
+      const double p = inverse_logit(logit(.8) + random.normal());
+      const bool x = random.uniform() < p;
+      const bool y = random.uniform() < std::max(0.0, p - .3);
+      only_a += x && !y;
+      only_b += y && !x;
+    }
+    found += mcnemar_mid_p(only_a, only_b) <= .05;
+  }
+  EXPECT_NEAR(found / static_cast<double>(kRuns), .8, .06) << items << " items";
 }
 
 }  // namespace

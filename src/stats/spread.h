@@ -11,30 +11,35 @@
 
 namespace kvphase::stats {
 
-// From the two-way table items x phases (no interaction assumed beyond noise):
-// MS_resid = sum (x_ip - xbar_i - xbar_p + xbar)^2 / ((N-1)(P-1)), variance of a phase mean that
-// matters for differences: MS_resid / N.
+// s^2 is the variance of a phase mean that matters for differences between phases. From the two-way
+// table items x phases (no interaction assumed beyond noise): s^2 = MS_resid / N,
+// MS_resid = sum (x_ip - xbar_i - xbar_p + xbar)^2 / ((N-1)(P-1)).
 struct PhaseSpread {
-  std::optional<double> sd;  // sqrt(max(0, Var_p(mean_p) - MS_resid/N)): unbiased spread
-  std::optional<double> standard_error;  // sqrt(MS_resid/N), of a phase mean for comparing phases
+  // sqrt(max(0, Var_p(mean_p) - s^2)): unbiased but for the max. 0: no more than sampling adds.
+  std::optional<double> sd;
+  std::optional<double> standard_error;  // s
   std::optional<double> shrinkage;       // B = max(0, 1 - (P-3) s^2 / sum (mean_p - mean)^2); P > 3
-  std::vector<double> shrunk;  // mean + B (mean_p - mean): James-Stein towards the common mean
-  std::int64_t items = 0;
-  std::string reason;
+  // mean + B (mean_p - mean): James and Stein towards the common mean, per phase; empty vector:
+  // none
+  std::vector<std::optional<double>> shrunk;
+  std::int64_t items = 0;  // 0: not paired
+  std::string method;
+  std::string reason;  // why a field is empty
 };
+
+// Data without any noise (items that agree entirely) leave nothing to take out: empty.
 PhaseSpread phase_spread(const PhaseMatrix& matrix);
 
-// Fisher's g (1929) on an evenly spaced series: the largest share of the periodogram, and
-// P(g > x) = sum_{j>=1} (-1)^(j-1) C(m, j) (1 - jx)_+^(m-1) under white noise. A cross-check of
-// period.h only: it looks for one sine, and one weak phase of many is not a sine.
-struct FisherG {
-  std::optional<double> g;
-  std::optional<double> p_value;
-  std::optional<double> period;  // samples per cycle at the peak
-  std::int64_t frequencies = 0;
-  std::string reason;
+// What independent observations say of one group.
+struct GroupMoments {
+  std::int64_t n = 0;
+  double mean = 0;
+  double variance = 0;  // of one observation, unbiased; of right/wrong p (1-p) n/(n-1)
 };
-FisherG fisher_g(std::span<const double> series);
-double fisher_g_p_value(double g, std::int64_t frequencies);
+
+// From groups of independent observations: s^2 is the average over groups of variance/n. Groups
+// without observations take no part; one with a single observation has no variance, and everything
+// is empty.
+PhaseSpread phase_spread(std::span<const GroupMoments> groups);
 
 }  // namespace kvphase::stats

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numbers>
 
 #include "base/random.h"
 
@@ -43,49 +42,59 @@ TEST(Spread, ShrinkageFollowsItsFormula) {
   const double grand = 35.0 / 12;
   for (const double x : mean) sum += (x - grand) * (x - grand);
   EXPECT_NEAR(*r.shrinkage, 1 - *r.standard_error * *r.standard_error / sum, 1e-12);
-  EXPECT_NEAR(r.shrunk[3], grand + *r.shrinkage * (5 - grand), 1e-12);
+  EXPECT_NEAR(*r.shrunk[3], grand + *r.shrinkage * (5 - grand), 1e-12);
 }
 
 TEST(Spread, IsDefinedOrExplainedForTinyData) {
   EXPECT_FALSE(phase_spread({.phases = 4, .cell = {1, 0, 1, 1}}).sd);
   const auto equal = phase_spread({.phases = 4, .cell = {1, 1, 1, 1, 0, 0, 0, 0}});
-  EXPECT_EQ(*equal.sd, 0);
-  EXPECT_EQ(*equal.shrinkage, 0);
+  EXPECT_FALSE(equal.sd) << "no noise and no difference is nothing to measure, not a spread of 0";
+  EXPECT_FALSE(equal.reason.empty());
   EXPECT_FALSE(phase_spread({.phases = 2, .cell = {1, 0, 1, 1}}).shrinkage);
 }
 
-TEST(FisherG, FindsASineAndGivesItsPeriod) {
-  std::vector<double> x;
-  for (int k = 0; k < 24; ++k) x.push_back(3 + std::sin(2 * std::numbers::pi * k / 6));
-  const auto r = fisher_g(x);
-  EXPECT_NEAR(*r.period, 6, 1e-12);
-  EXPECT_NEAR(*r.g, 1, 1e-9);
-  EXPECT_LT(*r.p_value, 1e-6);
-}
-
-TEST(FisherG, TailAgreesWithTheTable) {
-  // Fisher's 5 % points of g: m = 5: 0.68377; m = 10: 0.44495; m = 20: 0.27040.
-  EXPECT_NEAR(fisher_g_p_value(0.68377, 5), 0.05, 2e-4);
-  EXPECT_NEAR(fisher_g_p_value(0.44495, 10), 0.05, 2e-4);
-  EXPECT_NEAR(fisher_g_p_value(0.27040, 20), 0.05, 2e-4);
-  EXPECT_EQ(fisher_g_p_value(0.05, 10), 1) << "the largest share is at least 1/m";
-}
-
-TEST(FisherG, HoldsItsLevelOnNoise) {
-  base::Random random(6);
-  int rejected = 0;
-  for (int run = 0; run < 2000; ++run) {
-    std::vector<double> x(24);
-    for (double& v : x) v = random.normal();
-    rejected += *fisher_g(x).p_value <= 0.05;
+TEST(Spread, OfSharesTakesOutTheBinomialNoise) {
+  // Counts of equal shares: the spread comes out as nothing on average; of unequal ones, as theirs.
+  base::Random random(7);
+  const std::vector<double> truth = {0.5, 0.7, 0.6, 0.8, 0.6};  // variance 0.013
+  double squares = 0;
+  double unbiased = 0;
+  constexpr int kRuns = 400;
+  for (int run = 0; run < kRuns; ++run) {
+    std::vector<GroupMoments> groups;
+    double mean[2] = {};
+    for (const double p : truth) {
+      int right = 0;
+      for (int k = 0; k < 60; ++k) right += random.uniform() < p;
+      const double share = right / 60.0;
+      groups.push_back({.n = 60, .mean = share, .variance = share * (1 - share) * 60 / 59});
+      mean[0] += share / 5;
+      mean[1] += share * share / 5;
+    }
+    const auto r = phase_spread(groups);
+    squares += *r.sd * *r.sd / kRuns;
+    unbiased +=
+        ((mean[1] - mean[0] * mean[0]) * 5 / 4 - *r.standard_error * *r.standard_error) / kRuns;
   }
-  EXPECT_NEAR(rejected / 2000.0, 0.05, 0.02);
+  EXPECT_NEAR(unbiased, 0.013, 0.001);
+  EXPECT_NEAR(squares, 0.013, 0.001);
 }
 
-TEST(FisherG, IsExplainedForShortAndConstantSeries) {
-  EXPECT_FALSE(fisher_g(std::vector<double>{1, 2, 3, 4}).g);
-  EXPECT_FALSE(fisher_g(std::vector<double>(10, 0.3)).g);
-  EXPECT_FALSE(fisher_g({}).p_value);
+TEST(Spread, OfGroupsSaysWhatIsMissing) {
+  EXPECT_FALSE(phase_spread(std::vector<GroupMoments>{}).sd);
+  EXPECT_EQ(phase_spread(std::vector<GroupMoments>{{.n = 1}, {.n = 9, .variance = 1}}).reason,
+            "a group has one observation: no variance");
+  EXPECT_EQ(
+      phase_spread(std::vector<GroupMoments>{{.n = 5, .mean = 1}, {.n = 9, .mean = 1}}).reason,
+      "nothing varies inside groups: no noise to take out");
+  const auto hole = phase_spread(std::vector<GroupMoments>{{.n = 9, .mean = 1, .variance = 1},
+                                                           {},
+                                                           {.n = 9, .mean = 2, .variance = 1},
+                                                           {.n = 9, .mean = 3, .variance = 1},
+                                                           {.n = 9, .mean = 6, .variance = 1}});
+  ASSERT_EQ(hole.shrunk.size(), 5U);
+  EXPECT_FALSE(hole.shrunk[1]) << "a group without observations stays empty";
+  EXPECT_NEAR(*hole.shrinkage, 1 - (1.0 / 9) / 14, 1e-12);
 }
 
 }  // namespace
