@@ -171,6 +171,12 @@ std::vector<Dataset> import_results(const fs::path& path, const ImportOptions& o
     throw base::usage_error("analyze", "expected a modulus of 2 or more, got {}", *options.modulus);
   }
   std::vector<Dataset> list = import_any(path, options);
+  if (!options.model.empty() && !list.front().counts) {
+    throw base::usage_error("analyze",
+                            "{}: expected counts of several models for --model '{}', got {}, which "
+                            "holds one result; leave it out",
+                            path.string(), options.model, list.front().origin);
+  }
   for (Dataset& data : list) {
     if (data.name.empty()) data.name = path.stem().string();
     if (data.counts && options.modulus && data.counts->modulus != *options.modulus) {

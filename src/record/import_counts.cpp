@@ -14,9 +14,10 @@ using base::Json;
 // {"correct": [..R..], "n": N or [..R..]} -> counts; other keys are figures that we compute afresh.
 CountsTable read_table(const Json& json, std::int64_t modulus, const std::string& scope) {
   const auto whole = [&](const Json& value, const std::string& what) {
-    if (!value.is_number_integer() || value.get<double>() < 0 || value.get<double>() > 1e15) {
-      throw base::usage_error("analyze", "{}: expected {} to be a whole number >= 0, got {}", scope,
-                              what, value.dump());
+    if (!value.is_number_integer() || value.get<double>() < 0 ||
+        value.get<double>() > static_cast<double>(kMostPrompts)) {
+      throw base::usage_error("analyze", "{}: expected {} to be a whole number of 0 to {}, got {}",
+                              scope, what, kMostPrompts, value.dump());
     }
     return value.get<std::int64_t>();
   };
@@ -117,7 +118,9 @@ void add_model(const Json& model, std::int64_t modulus, const std::string& scope
 
 void fold_counts(CountsTable& counts, std::int64_t modulus, const std::string& file) {
   if (modulus < 1 || counts.modulus % modulus != 0) {
-    throw base::usage_error("analyze", "{}: expected a modulus that divides the file's {}, got {}",
+    throw base::usage_error("analyze",
+                            "{}: expected a modulus that divides the file's {}, got {}; counts can "
+                            "be added up, not taken apart",
                             file, counts.modulus, modulus);
   }
   CountsTable folded{.modulus = modulus};
@@ -137,6 +140,11 @@ std::vector<Dataset> import_counts_json(const Json& json, const std::filesystem:
   std::vector<Dataset> all;
   if (!json.contains("models")) {
     add_model(json, modulus, file, all);
+    const std::string& name = all.front().name;
+    if (!options.model.empty() && options.model != name && options.model != text_of(json, "id")) {
+      throw base::usage_error("analyze", "{}: expected a model named '{}', got one model, {}", file,
+                              options.model, name.empty() ? "without a name" : "'" + name + "'");
+    }
   } else {
     const Json& models = json.at("models");
     if (!models.is_array() || models.empty()) {

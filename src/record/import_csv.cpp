@@ -111,11 +111,11 @@ std::int64_t whole_number(const std::string& text, std::string_view name, const 
                           std::size_t line) {
   const Cell cell = text_cell(text);
   const bool whole =
-      cell.kind == Cell::Kind::kText && cell.text.size() < 16 &&
+      cell.kind == Cell::Kind::kText && cell.text.size() < 13 &&
       std::all_of(cell.text.begin(), cell.text.end(), [](char c) { return c >= '0' && c <= '9'; });
   if (!whole) {
-    throw base::usage_error("analyze", "{}:{}: expected a whole number >= 0 as {}, got '{}'", file,
-                            line, name, text);
+    throw base::usage_error("analyze", "{}:{}: expected a whole number of 0 to {} as {}, got '{}'",
+                            file, line, kMostPrompts, name, text);
   }
   return std::stoll(cell.text);
 }

@@ -46,7 +46,8 @@ class JsonLines {
           line_.find("NaN") != std::string::npos || line_.find("Infinity") != std::string::npos;
       throw base::usage_error("analyze", "{}: expected a JSON object, got {}", at(),
                               not_finite ? "NaN or Infinity, which JSON does not have; write null"
-                                         : "'" + line_.substr(0, 40) + "'");
+                              : too_large() ? "a number beyond 64-bit floating point; write null"
+                                            : "'" + line_.substr(0, 40) + "'");
     }
     return row;
   }
@@ -60,6 +61,16 @@ class JsonLines {
   const std::string& file() const { return file_; }
 
  private:
+  bool too_large() const {
+    try {
+      return Json::parse(line_).is_discarded();
+    } catch (const Json::out_of_range&) {
+      return true;
+    } catch (const Json::exception&) {
+    }
+    return false;
+  }
+
   std::string file_;
   std::ifstream stream_;
   std::string line_;

@@ -15,6 +15,9 @@
 
 namespace kvphase::record {
 
+// Largest count of a residue: sums over 100,000 of them stay exact.
+inline constexpr std::int64_t kMostPrompts = 999'999'999'999;
+
 // Scores are kept in single precision and their squares are added up; no model's score is near it.
 inline constexpr double kLargestScore = 1e30;
 
