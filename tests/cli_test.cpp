@@ -95,6 +95,11 @@ TEST_F(Program, SaysBadInputInOneLineWithCodeTwo) {
   write("nan.csv", "residue,score\n0,1\n1,nan\n");
   write("empty.csv", "");
   write("text.json", "{\"hello\": [1, 2]}");
+  write("rows.csv", "item,position,correct\n0,1,1\n0,2,0\n");
+  write("one.json", R"({"name":"mine","modulus":4,"n":9,"correct":[1,2,3,4]})");
+  write("huge.json", R"({"modulus":4,"n":9000000000000,"correct":[1,2,3,4]})");
+  write("huge.csv", "residue,correct,n\n0,9999999999999,9999999999999\n1,1,2\n");
+  write("large.jsonl", "{\"item\":1,\"position\":3,\"score\":1e999}\n");
   struct Case {
     const char* arguments;
     const char* expected;
@@ -106,6 +111,16 @@ TEST_F(Program, SaysBadInputInOneLineWithCodeTwo) {
                                          {"analyze absent.csv", "absent.csv"},
                                          {"analyze .", "journal.jsonl"},
                                          {"analyze bad.csv --modulus 1", "--modulus"},
+                                         {"analyze rows.csv --model mine", "holds one result"},
+                                         {"analyze one.json --model other", "one model, 'mine'"},
+                                         {"analyze one.json --modulus 16", "not taken apart"},
+                                         {"analyze rows.csv --window 4", "--stride"},
+                                         {"analyze rows.csv --window 0", "--window"},
+                                         {"analyze rows.csv --replicates 1", "--replicates"},
+                                         {"analyze rows.csv --permutations 1", "--permutations"},
+                                         {"analyze huge.json", "0 to 999999999999"},
+                                         {"analyze huge.csv", "0 to 999999999999"},
+                                         {"analyze large.jsonl", "beyond 64-bit"},
                                          {"analyze bad.csv --sede 3", "did you mean '--seed'?"},
                                          {"analyse bad.csv", "did you mean 'analyze'?"},
                                          {"analyze", "file is required"},
@@ -210,12 +225,27 @@ TEST_F(Program, PlansItemsPromptsAndTokens) {
   EXPECT_EQ(plan.at("tokens"), plan.at("prompts").get<int>() * 1000);
   EXPECT_EQ(plan.at("presets").at(1).at("items"), 100);
   EXPECT_GT(plan.at("gate_items"), plan.at("gate_items_all_right"));
+  EXPECT_LT(plan.at("confirm").at("repeated_items"), plan.at("confirm").at("paired_items"));
+  EXPECT_LE(plan.at("right_period").at("value"), plan.at("power").at("value"));
   const Outcome text = run("plan --runs 20 --stride 4");
   EXPECT_THAT(text.out, HasSubstr("known stride 4"));
   EXPECT_THAT(text.out, HasSubstr("strict"));
   const Outcome refused = run("plan --gap 0.9 -q");
   EXPECT_EQ(refused.code, 2);
   EXPECT_EQ(refused.error_lines(), 1U) << refused.err;
+}
+
+TEST_F(Program, ShowsEveryPhaseAgainstTheWorstOnRequest) {
+  write("a.json", R"({"modulus":8,"n":400,"correct":[360,360,360,240,360,360,360,240]})");
+  const Outcome plain = run("analyze a.json -q");
+  EXPECT_THAT(plain.out, testing::Not(HasSubstr("Comparing")));
+  const Outcome details = run("analyze a.json -q --details");
+  EXPECT_EQ(details.code, 0) << details.err;
+  EXPECT_THAT(details.out, HasSubstr("Comparing phases"));
+  EXPECT_THAT(details.out, HasSubstr("30.0 points over phase 3"));
+  const base::Json json = base::Json::parse(run("analyze a.json -q --json").out);
+  EXPECT_EQ(json.at("contrasts").at("data"), "counts");
+  EXPECT_EQ(json.at("contrasts").at("pairs").size(), 3U);
 }
 
 TEST_F(Program, RunsASmallCalibration) {

@@ -5,15 +5,19 @@
 #include <algorithm>
 #include <cmath>
 #include <future>
+#include <limits>
 
+#include "audit/contrasts.h"
 #include "audit/findable.h"
 #include "audit/scores.h"
 #include "audit/verdict.h"
+#include "audit/wording.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "stats/bootstrap.h"
 #include "stats/gap.h"
 #include "stats/interval.h"
+#include "stats/large_table.h"
 #include "stats/missing.h"
 #include "stats/period.h"
 
@@ -46,6 +50,13 @@ struct Tested {
   std::int64_t permutations = 0;
 };
 
+std::string no_second_null(const stats::PeriodResult& p) {
+  if (!p.p_value) return "no test";
+  return p.data_kind == "counts"
+             ? "fewer than 12 residues have too few orders, and do not differ beyond the period"
+             : "fewer than 5 items vary";
+}
+
 record::Period convert(const stats::PeriodResult& p) {
   record::Period period{.value = p.period,
                         .p_value = p.p_value,
@@ -55,6 +66,11 @@ record::Period convert(const stats::PeriodResult& p) {
                         .level = p.level,
                         .method = p.method,
                         .reason = p.reason};
+  if (!p.p_second) period.p_second_reason = no_second_null(p);
+  if (!p.p_misfit) {
+    period.p_misfit_reason = !p.period ? "no period is named that positions could differ beyond"
+                                       : "too few positions, or items do not share them";
+  }
   for (const stats::PeriodCandidate& c : p.candidates) {
     period.candidates.push_back({.period = c.period,
                                  .statistic = c.statistic,
@@ -93,6 +109,11 @@ class RowsAnalysis {
            table_.score.end();
   }
 
+  // No item has two different scores: items may differ, positions never do.
+  bool equal_inside() const {
+    return paired_ && !all_equal() && stats::informative_items(table_).empty();
+  }
+
   std::optional<double> variance() const { return noise_variance(table_, paired_); }
 
   Curve curve(std::int64_t modulus) const;
@@ -121,6 +142,7 @@ Tested RowsAnalysis::test(const ScoreTable& table, const ScoreTable& exchangeabl
   record::Period period = convert(found);
   if (&table != &exchangeable) {
     period.method = "unpaired, all prompts exchangeable: " + period.method;
+    if (!period.p_second && period.p_value) period.p_second_reason = "prompts without items";
     if (period.value && !period.p_second) {
       period.reason = "prompts without items: no second null, so slow drift is not excluded";
       if (period.p_misfit && *period.p_misfit <= kMisfitLevel * period.level) {
@@ -146,15 +168,18 @@ void RowsAnalysis::add_intervals(const stats::GroupBootstrap& boot, std::int64_t
     const stats::Estimate& mean = boot.groups[g].mean;
     group.accuracy = mean.value;
     group.worst_share = boot.groups[g].worst_share;
-    if (group.n == 0) continue;
     stats::Estimate interval = mean;
-    if (share && !clustered) {
-      interval = stats::wilson(group.correct, group.n, options_.coverage);
-    } else if (share && !mean.low && (group.correct == 0 || group.correct == group.n)) {
-      interval = stats::wilson(group.correct == 0 ? 0 : items[g], items[g], options_.coverage);
+    const std::int64_t correct = group.correct.value_or(0);
+    if (share && group.n > 0 && !clustered) {
+      interval = stats::wilson(correct, group.n, options_.coverage);
+    } else if (share && group.n > 0 && !mean.low && (correct == 0 || correct == group.n)) {
+      interval = stats::wilson(correct == 0 ? 0 : items[g], items[g], options_.coverage);
     }
-    group.low = interval.low;
-    group.high = interval.high;
+    if (group.n > 0) {
+      group.low = interval.low;
+      group.high = interval.high;
+    }
+    group.reason = why_empty(group, interval.reason);
   }
 }
 
@@ -162,13 +187,16 @@ Curve RowsAnalysis::curve(std::int64_t modulus) const {
   Curve curve;
   std::vector<double> logprob_sum(static_cast<std::size_t>(modulus), 0);
   std::vector<std::int64_t> logprob_n(static_cast<std::size_t>(modulus), 0);
-  for (std::int64_t g = 0; g < modulus; ++g) curve.groups.push_back({.index = g});
+  for (std::int64_t g = 0; g < modulus; ++g) {
+    curve.groups.push_back({.index = g});
+    if (rows_.has_right_wrong) curve.groups.back().correct = 0;
+  }
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const auto g = static_cast<std::size_t>(rows_.position[i] % modulus);
     Group& group = curve.groups[g];
     ++group.planned;
     if (rows_.has_right_wrong && rows_.reply[i] != record::Reply::kMissing) ++group.n;
-    if (rows_.has_right_wrong && rows_.reply[i] == record::Reply::kRight) ++group.correct;
+    if (rows_.has_right_wrong && rows_.reply[i] == record::Reply::kRight) ++*group.correct;
     if (!rows_.logprob.empty() && !std::isnan(rows_.logprob[i])) {
       logprob_sum[g] += static_cast<double>(rows_.logprob[i]);
       ++logprob_n[g];
@@ -198,7 +226,12 @@ Curve RowsAnalysis::curve(std::int64_t modulus) const {
       convert(boot.gap, stats::gap_noise_items(exchangeable(), {.modulus = modulus,
                                                                 .replicates = options_.permutations,
                                                                 .seed = options_.seed}));
-  curve.gap.cross_fitted = stats::cross_fitted_gap(table_, modulus, 200, options_.seed).value;
+  const stats::Estimate crossed = stats::cross_fitted_gap(table_, modulus, 200, options_.seed);
+  curve.gap.cross_fitted = crossed.value;
+  if (!crossed.value) {
+    curve.gap.cross_fitted_reason =
+        crossed.reason.empty() ? "some half of the items misses a group" : crossed.reason;
+  }
   return curve;
 }
 
@@ -216,6 +249,9 @@ std::vector<record::ScoreSummary> RowsAnalysis::scores(std::int64_t modulus) con
       sum += totals.sum[g];
     }
     if (summary.n > 0) summary.mean = sum / static_cast<double>(summary.n);
+    if (std::ranges::any_of(summary.residue_means, [](const auto& m) { return !m; })) {
+      summary.reason = "no prompt with this score at some residues";
+    }
     const bool paired = rows_.items_known && is_paired(table);
     summary.period = (paired ? test(table, table) : test(table, stats::pool_items(table))).period;
     list.push_back(std::move(summary));
@@ -235,10 +271,11 @@ Curve counts_curve(const stats::ResidueCounts& counts, const AnalysisOptions& op
                 .accuracy = boot.groups[g].mean.value,
                 .worst_share = boot.groups[g].worst_share};
     if (group.n > 0) {
-      const stats::Estimate interval = stats::wilson(group.correct, group.n, options.coverage);
+      const stats::Estimate interval = stats::wilson(counts.correct[g], group.n, options.coverage);
       group.low = interval.low;
       group.high = interval.high;
     }
+    group.reason = why_empty(group, "");
     curve.groups.push_back(group);
   }
   curve.mean = convert(boot.mean);
@@ -246,6 +283,7 @@ Curve counts_curve(const stats::ResidueCounts& counts, const AnalysisOptions& op
   curve.best = {convert(boot.best), boot.best_group};
   curve.gap = convert(boot.gap, stats::gap_noise_counts(counts, {.replicates = options.permutations,
                                                                  .seed = options.seed}));
+  curve.gap.cross_fitted_reason = "counts have no items to split";
   return curve;
 }
 
@@ -305,8 +343,8 @@ void note_stride(Result& r, const std::optional<Stride>& stride) {
   for (const record::PeriodCandidate& c : r.period.candidates) {
     if (c.period == s) {
       r.notes.push_back(
-          fmt::format("At the {} stride {} alone, without the price of searching, p = {:.2g}.",
-                      stride->source == "given" ? "given" : "model's", s, c.p_raw));
+          fmt::format("At the {} stride {} alone, without the price of searching, {}.",
+                      stride->source == "given" ? "given" : "model's", s, p_text(c.p_raw)));
     }
   }
   if (r.period.value && *r.period.value != s) {
@@ -342,7 +380,7 @@ void note_missing(Result& r, std::uint64_t seed) {
   std::vector<std::int64_t> missing;
   for (const Group& group : r.residues) {
     counts.n.push_back(group.n);
-    counts.correct.push_back(group.correct);
+    counts.correct.push_back(group.correct.value_or(0));
     missing.push_back(group.planned - group.n);
   }
   const stats::MissingResult bounds = stats::bound_missing(counts, missing, 10000, seed);
@@ -354,10 +392,10 @@ void note_missing(Result& r, std::uint64_t seed) {
       "right, the mean would be {} and the worst residue {}.",
       r.design.missing, r.design.observations, percent(bounds.mean), percent(bounds.worst)));
   if (bounds.p_depends_on_group && *bounds.p_depends_on_group <= r.period.level) {
-    r.notes.push_back(fmt::format(
-        "Replies are missing at some residues more than at others (p = {:.2g}): find out "
-        "why before reading the curve.",
-        *bounds.p_depends_on_group));
+    r.notes.push_back(
+        fmt::format("Replies are missing at some residues more than at others ({}): find out "
+                    "why before reading the curve.",
+                    p_text(bounds.p_depends_on_group)));
   }
 }
 
@@ -468,8 +506,8 @@ void withdraw_invisible_period(Result& r, Strides& strides) {
   if (!p || *p <= 2 * r.period.level) return;
   r.period.reason = fmt::format(
       "period {} shows only after a trend over the positions is taken out: folded by it, the "
-      "scores themselves do not differ beyond noise (p = {:.2g})",
-      *r.period.value, *p);
+      "scores themselves do not differ beyond noise ({})",
+      *r.period.value, p_text(p));
   r.period.value.reset();
   if (strides.disagree) {
     r.folded = std::move(r.other_stride);
@@ -504,6 +542,24 @@ std::string make_title(const Dataset& data) {
 
 constexpr float kLargestScore = 1e30F;  // their squares are added up
 
+// Scores are kept in 32 bits: around a large offset their differences would be lost.
+void check_resolution(const ScoreRows& rows) {
+  constexpr float kFewestSteps = 100;
+  const stats::ScoreTable table = score_table(rows, main_column(rows));
+  if (table.cells() == 0) return;
+  const auto [low, high] = std::ranges::minmax(table.score);
+  const auto largest = static_cast<float>(std::max(std::abs(low), std::abs(high)));
+  const double step = static_cast<double>(
+      std::nextafter(largest, std::numeric_limits<float>::infinity()) - largest);
+  if (high > low && high - low < static_cast<double>(kFewestSteps) * step) {
+    throw base::usage_error("analyze",
+                            "expected scores whose differences 32 bits can hold, got {:g} to {:g}, "
+                            "where 32-bit numbers "
+                            "are {:.2g} apart; take the common offset off",
+                            low, high, step);
+  }
+}
+
 void check(const Dataset& data, const AnalysisOptions& options) {
   if (data.modulus < 2 || data.counts.has_value() == data.rows.has_value()) {
     throw base::usage_error(
@@ -521,13 +577,17 @@ void check(const Dataset& data, const AnalysisOptions& options) {
       }
     }
   }
+  if (data.rows && !data.rows->has_right_wrong) check_resolution(*data.rows);
   if (options.stride && *options.stride < 2) {
     throw base::usage_error("analyze", "expected a stride of 2 or more, got {}", *options.stride);
   }
-  if (options.replicates < 1 || options.permutations < 1) {
+  // Fewer permutations could not reach the level, fewer replicates not the ends of an interval.
+  const auto fewest = static_cast<std::int64_t>(std::ceil(1 / options.level - 1e-9)) - 1;
+  constexpr std::int64_t kFewestReplicates = 20;
+  if (options.replicates < kFewestReplicates || options.permutations < fewest) {
     throw base::usage_error("analyze",
-                            "expected at least one replicate and permutation, got {} and {}",
-                            options.replicates, options.permutations);
+                            "expected at least {} replicates and {} permutations, got {} and {}",
+                            kFewestReplicates, fewest, options.replicates, options.permutations);
   }
 }
 
@@ -538,6 +598,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   Result r;
   r.context = options.context;
   r.context.seed = options.seed;
+  r.confidence = options.coverage;
   r.title = options.title.empty() ? make_title(data) : options.title;
   r.positions = data.positions;
   r.design = {.task = data.task,
@@ -547,6 +608,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   r.notes = data.notes;
   const std::optional<std::int64_t> window = options.window ? options.window : data.window;
   bool all_equal = false;
+  bool equal_inside = false;
   std::int64_t permutations = 0;  // of the period test
   bool enough_positions = true;
   Coverage coverage;
@@ -560,7 +622,8 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
     r.design.observations = static_cast<std::int64_t>(data.rows->size());
     r.design.scored = rows.scored();
     r.design.missing = r.design.observations - r.design.scored;
-    all_equal = rows.all_equal();
+    equal_inside = rows.equal_inside();
+    all_equal = rows.all_equal() || equal_inside;
     variance = rows.variance();
     // The side scores share nothing with the main one; both draw from seeds of their own.
     std::future<std::vector<record::ScoreSummary>> scores =
@@ -621,6 +684,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
     mark_boundary((*folded)->phases, (*folded)->stride);
     if (data.modulus % (*folded)->stride == 0) mark_boundary(r.residues, (*folded)->stride);
   }
+  r.contrasts = compare_groups(r, data, options.permutations, options.seed);
   note_stride(r, strides.known);
   note_groups(r);
   note_missing(r, options.seed);
@@ -634,6 +698,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
           .known_stride = strides.known ? std::optional(strides.known->value) : std::nullopt,
           .known_source = strides.known ? strides.known->source : "",
           .all_equal = all_equal,
+          .equal_inside = equal_inside,
           .coverage = coverage,
           .enough_positions = enough_positions});
   decide_requirements(

@@ -425,7 +425,7 @@ TEST(Analysis, JudgesAContinuousScoreWhenThereIsNoRightOrWrong) {
   EXPECT_EQ(r.score, "margin");
   EXPECT_EQ(r.period.value, 4) << "six items are enough for a margin";
   EXPECT_EQ(r.folded->worst.group, 3);
-  EXPECT_EQ(r.residues[0].correct, 0);
+  EXPECT_FALSE(r.residues[0].correct) << "a margin is not right or wrong";
   EXPECT_TRUE(r.residues[0].low.has_value());
 }
 
@@ -458,6 +458,24 @@ TEST(Analysis, UsesTheBootstrapWhereAnItemRepeatsInAPhase) {
   double best = 0;
   for (const record::Group& g : r.folded->phases) best = std::max(best, g.worst_share.value());
   EXPECT_GT(best, 0.95) << "one phase is clearly the worst";
+}
+
+TEST(Analysis, SaysInTheVerdictThatFewItemsHaveNoSecondNull) {
+  const auto perfect = [](std::int64_t position) { return position % 4 == 3 ? 0.0 : 1.0; };
+  const Result few = analyse(data_from(simulate({.items = 3, .chance = perfect})), quick());
+  EXPECT_EQ(few.period.value, 4);
+  EXPECT_THAT(few.verdict.sentence, HasSubstr("drift along the positions is not excluded: fewer "
+                                              "than 5 items vary"));
+  const Result enough = analyse(data_from(simulate({.items = 8, .chance = perfect})), quick());
+  EXPECT_EQ(enough.period.value, 4);
+  EXPECT_THAT(enough.verdict.sentence, testing::Not(HasSubstr("drift")));
+}
+
+TEST(Analysis, RefusesTooFewDrawsForItsLevel) {
+  const Dataset data = data_from(simulate({.items = 2}));
+  EXPECT_THROW(analyse(data, {.permutations = 18}), base::Error) << "p is at least 1/19";
+  EXPECT_NO_THROW(analyse(data, {.permutations = 19}));
+  EXPECT_THROW(analyse(data, {.replicates = 1}), base::Error);
 }
 
 TEST(Analysis, RefusesWhatItCannotRead) {

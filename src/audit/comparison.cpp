@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "audit/wording.h"
 #include "base/random.h"
 #include "stats/period.h"
 
@@ -255,11 +256,6 @@ std::string percent(std::int64_t part, std::int64_t whole) {
   return whole == 0
              ? "undefined"
              : fmt::format("{:.1f}%", 100 * static_cast<double>(part) / static_cast<double>(whole));
-}
-
-std::string p_text(std::optional<double> p) {
-  if (!p) return "p unknown";
-  return *p < 0.001 ? "p < 0.001" : fmt::format("p = {:.2g}", *p);
 }
 
 void conclude(Comparison& c) {

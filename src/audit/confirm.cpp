@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "audit/overlap.h"
 #include "audit/scores.h"
 #include "base/error.h"
 #include "stats/paired.h"
@@ -32,12 +33,30 @@ bool same_data(const Dataset& a, const Dataset& b) {
          same_scores(a.rows->margin, b.rows->margin);
 }
 
+// Chance of so many repeated answers in fresh data: below the first they are refused, below the
+// second the sentence warns.
+constexpr double kCertainOverlap = 1e-5;
+constexpr double kLikelyOverlap = 0.01;
+
+std::string overlap_text(const Overlap& o, const Dataset& fresh) {
+  return fmt::format(
+      "{} of {} {} that repeat the answers of one in the first data exactly, where "
+      "chance would make about {:.1g}",
+      o.alike, o.of, fresh.counts ? "residues" : "items", o.expected);
+}
+
 void check(const Result& explored, const Dataset& first, const Dataset& fresh,
            std::int64_t stride) {
   if (same_data(first, fresh)) {
     throw base::usage_error("confirm",
                             "expected fresh data, got the first data set again; a choice cannot be "
                             "confirmed by the data it was made on");
+  }
+  if (const auto overlap = find_overlap(first, fresh); overlap && overlap->p < kCertainOverlap) {
+    throw base::usage_error("confirm",
+                            "expected fresh data, got {}; a choice cannot be confirmed by the data "
+                            "it was made on",
+                            overlap_text(*overlap, fresh));
   }
   const bool residues = fresh.counts || !fresh.positions.checked;
   if (residues && fresh.modulus % stride != 0) {
@@ -128,6 +147,10 @@ Confirmation confirm(const Result& explored, const Dataset& first, const Dataset
       start, pair, size(*e.value), unit, size(*e.low), size(*e.high), e.n,
       paired ? (e.n == 1 ? "item" : "items") : (e.n == 1 ? "prompt" : "prompts"),
       gap.estimate.value ? size(*gap.estimate.value) : "no gap");
+  if (const auto overlap = find_overlap(first, fresh); overlap && overlap->p < kLikelyOverlap) {
+    c.sentence += fmt::format(" But the fresh data may not be fresh: they hold {}.",
+                              overlap_text(*overlap, fresh));
+  }
   return c;
 }
 

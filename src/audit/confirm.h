@@ -12,7 +12,8 @@ namespace kvphase::audit {
 // hold other items of the same kind of score. Paired where items were asked at both groups
 // (Student's t over items), else two independent groups (Newcombe; Welch for continuous scores).
 // coverage: of the interval. Throws a usage error when there is nothing to compare, or when fresh
-// is the first data set again.
+// is the first data set again or repeats the answers of so many of its items (overlap.h) that
+// chance cannot have done it; where it may have, the sentence warns.
 record::Confirmation confirm(const record::Result& explored, const record::Dataset& first,
                              const record::Dataset& fresh, double coverage = 0.95);
 

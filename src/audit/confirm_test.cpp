@@ -120,6 +120,39 @@ TEST(Confirm, RefusesTheSameDataAndWhatCannotBeCompared) {
   EXPECT_THAT(refusal(margins, simulate(0.45, 3)), HasSubstr("score 'margin'"));
 }
 
+// The first `old` items of `first`, then those of `fresh`.
+Dataset mixed(const Dataset& first, const Dataset& fresh, std::int32_t old) {
+  Dataset data = fresh;
+  for (std::size_t i = 0; i < data.rows->size(); ++i) {
+    if (data.rows->item[i] < old) data.rows->reply[i] = first.rows->reply[i];
+  }
+  return data;
+}
+
+TEST(Confirm, RefusesDataThatRepeatTheFirstItems) {
+  const Dataset first = simulate(0.45, 1);
+  const record::Result explored = analyse(first, quick());
+  const Dataset fresh = simulate(0.45, 2);
+  Dataset nearly = first;
+  nearly.rows->reply[7] = nearly.rows->reply[7] == record::Reply::kRight ? record::Reply::kWrong
+                                                                         : record::Reply::kRight;
+  for (const Dataset& again : {nearly, mixed(first, fresh, 30)}) {
+    try {
+      confirm(explored, first, again);
+      ADD_FAILURE() << "expected a refusal";
+    } catch (const base::Error& error) {
+      fmt::print("{}\n", error.what());
+      EXPECT_THAT(error.what(), HasSubstr("items that repeat the answers"));
+    }
+  }
+  const record::Confirmation some = confirm(explored, first, mixed(first, fresh, 6));
+  EXPECT_THAT(some.sentence, HasSubstr("may not be fresh: they hold 6 of 60 items"));
+  EXPECT_THAT(confirm(explored, first, fresh).sentence, testing::Not(HasSubstr("may not")));
+  Dataset counts = counts_of(first);
+  counts.counts->correct[5] -= 1;
+  EXPECT_THROW(confirm(analyse(counts_of(first), quick()), counts_of(first), counts), base::Error);
+}
+
 TEST(Confirm, SaysWhenThereIsNothingToMeasure) {
   const Dataset first = simulate(0.45, 1);
   const record::Result explored = analyse(first, quick());

@@ -8,6 +8,8 @@
 #include <cmath>
 
 #include "audit/findable.h"
+#include "audit/verdict.h"
+#include "audit/wording.h"
 #include "base/error.h"
 #include "base/nearest.h"
 #include "stats/gate.h"
@@ -68,14 +70,20 @@ Decision decide_worst(double wanted, const Result& r, const RequirementInput& in
     case stats::GateVerdict::kInconclusive:
       break;
   }
-  const auto empty = std::ranges::find_if(gate.phases, [](const auto& p) { return p.n == 0; });
-  return unknown(empty != gate.phases.end()
-                     ? fmt::format("Not decided: {} {} has no scored prompt ({}).", input.group,
-                                   empty->phase, basis)
-                     : fmt::format("Not decided: {}, which leaves {} to {} open ({}); more items "
-                                   "would decide.",
-                                   seen, percent(g.low.value_or(0)), percent(g.high.value_or(1)),
-                                   basis));
+  const auto silent =
+      std::ranges::find_if(gate.phases, [](const auto& p) { return p.n == p.missing; });
+  if (silent != gate.phases.end()) {
+    return unknown(
+        silent->n == 0
+            ? fmt::format("Not decided: {} {} has no prompt ({}).", input.group, silent->phase,
+                          basis)
+            : fmt::format("Not decided: {} {} has no reply to any of its {} prompts ({}); only "
+                          "replies there would decide, not more items.",
+                          input.group, silent->phase, silent->n, basis));
+  }
+  return unknown(fmt::format("Not decided: {}, which leaves {} to {} open ({}); {} would decide.",
+                             seen, percent(g.low.value_or(0)), percent(g.high.value_or(1)), basis,
+                             g.missing > 0 ? "the missing replies, or more items," : "more items"));
 }
 
 // By how much the missing replies could raise and lower the gap. Empty: nobody can say.
@@ -92,7 +100,7 @@ std::optional<Slack> missing_slack(const Result& r, const std::vector<record::Gr
   std::vector<std::int64_t> missing;
   for (const record::Group& group : groups) {
     counts.n.push_back(group.n);
-    counts.correct.push_back(group.correct);
+    counts.correct.push_back(group.correct.value_or(0));
     missing.push_back(group.planned - group.n);
   }
   const stats::Bounds bounds = stats::bound_missing(counts, missing, 1).gap;
@@ -138,8 +146,8 @@ Decision decide_gap(double wanted, const Result& r, const RequirementInput& inpu
   }
   const bool beyond_noise = gap.p_value && *gap.p_value <= input.alpha;
   if (low > wanted && beyond_noise) {
-    return fail(fmt::format("More than {}: {}, and noise alone gives as much with p = {:.2g}.",
-                            size_of(r, wanted), seen, *gap.p_value));
+    return fail(fmt::format("More than {}: {}, and noise alone gives as much with {}.",
+                            size_of(r, wanted), seen, p_text(gap.p_value)));
   }
   const bool empty = std::ranges::any_of(groups, [](const auto& g) { return g.n == 0; });
   if (empty) return unknown(fmt::format("Some {} have no scored prompt: {}.", kind, seen));
@@ -158,7 +166,7 @@ bool missing_by_residue(const Result& r, const RequirementInput& input) {
   std::vector<std::int64_t> missing;
   for (const record::Group& group : r.residues) {
     counts.n.push_back(group.n);
-    counts.correct.push_back(group.correct);
+    counts.correct.push_back(group.correct.value_or(0));
     missing.push_back(group.planned - group.n);
   }
   const auto p = stats::bound_missing(counts, missing, 2000, input.seed).p_depends_on_group;
@@ -166,40 +174,39 @@ bool missing_by_residue(const Result& r, const RequirementInput& input) {
 }
 
 Decision decide_no_period(const Result& r, const RequirementInput& input) {
-  const auto p_text = [&] {
-    return r.period.p_value ? fmt::format("p = {:.2g}", *r.period.p_value) : std::string("no test");
-  };
+  const std::string p = r.period.p_value ? p_text(r.period.p_value) : "no test";
   if (r.period.value) {
-    return fail(fmt::format("A period of {} was found ({}).", *r.period.value, p_text()));
+    return fail(fmt::format("A period of {} was found ({}).", *r.period.value, p));
   }
   if (r.verdict.kind != record::VerdictKind::kNoPeriod) {
     return unknown(
         fmt::format("No period was named, but that says nothing: {}", r.verdict.sentence));
   }
   if (std::ranges::any_of(r.residues, [](const auto& g) { return g.n == 0; })) {
-    return unknown(fmt::format("No period was found ({}), but some residues have no scored prompt.",
-                               p_text()));
+    return unknown(
+        fmt::format("No period was found ({}), but some residues have no scored prompt.", p));
   }
   if (missing_by_residue(r, input)) {
     return unknown(fmt::format(
         "No period was found ({}), but replies are missing at some residues more than at others.",
-        p_text()));
+        p));
   }
   const std::optional<double>& dip = input.dip;
+  const bool in_shares = is_share(r) || input.all_equal;
   const double largest =
-      is_share(r) ? kFindableShare : kFindableSd * std::sqrt(input.variance.value_or(0));
+      in_shares ? kFindableShare : kFindableSd * std::sqrt(input.variance.value_or(0));
+  const std::string asked =
+      is_share(r) || !input.all_equal ? size_of(r, largest) : percent(largest) + " of its prompts";
   const std::string found =
-      dip ? fmt::format("one phase in four weaker by {} would have been found in four of five runs",
-                        size_of(r, *dip))
+      dip ? dip_text(r, *dip, input.all_equal) + " would have been found in four of five runs"
           : std::string("it is unknown how weak a phase would have been found");
   if (dip && *dip <= largest) {
-    return pass(fmt::format("No period was found ({}), and {} (asked for: {}).", p_text(), found,
-                            size_of(r, largest)));
+    return pass(fmt::format("No period was found ({}), and {} (asked for: {}).", p, found, asked));
   }
   return unknown(
       fmt::format("No period was found ({}), but {}, and {} is asked for; more items "
                   "would decide.",
-                  p_text(), dip ? "only " + found : found, size_of(r, largest)));
+                  p, dip ? "only " + found : found, asked));
 }
 
 // The phases that a requirement was judged on may fold weak residues together with strong ones: a
@@ -215,7 +222,7 @@ std::optional<std::string> contradiction(const Requirement& requirement, const R
   if (requirement.kind == RequirementKind::kWorst) {
     for (const record::Group& g : r.residues) {
       const double alpha = input.alpha / static_cast<double>(r.residues.size());
-      const auto high = stats::clopper_pearson_upper(g.correct, g.n, alpha).high;
+      const auto high = stats::clopper_pearson_upper(g.correct.value_or(0), g.n, alpha).high;
       if (g.n > 0 && high && *high < requirement.value) {
         return fmt::format("residue {} is at {}, upper bound {}", g.index,
                            percent(g.accuracy.value_or(0)), percent(*high));

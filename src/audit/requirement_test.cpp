@@ -16,6 +16,7 @@ namespace {
 using record::Observation;
 using record::Result;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Simulation {
   std::int64_t items = 100;
@@ -101,7 +102,27 @@ TEST(Requirement, WorstTakesMissingRepliesAgainstBothOutcomes) {
   EXPECT_EQ(decide(simulate({.chance = all_right}), "worst>=0.9").outcome, "pass");
   const auto lost = decide(simulate({.chance = all_right, .missing = missing}), "worst>=0.9");
   EXPECT_EQ(lost.outcome, "inconclusive") << "missing is neither right nor a proof of failure";
-  EXPECT_THAT(lost.sentence, HasSubstr("phase 2 has 0 right of 100, 100 without a reply"));
+  EXPECT_THAT(lost.sentence, HasSubstr("phase 2 has no reply to any of its 100 prompts"));
+}
+
+TEST(Requirement, APhaseWithoutRepliesNeedsRepliesAndNotItems) {
+  const auto silent =
+      decide(simulate({.missing = [](std::int64_t r) { return r % 4 == 2; }}), "worst>=0.7");
+  EXPECT_EQ(silent.outcome, "inconclusive");
+  EXPECT_THAT(silent.sentence, HasSubstr("phase 2 has no reply to any of its 100 prompts"));
+  EXPECT_THAT(silent.sentence, Not(HasSubstr("more items would")));
+  const auto some =
+      decide(simulate({.missing = [](std::int64_t r) { return r == 2; }}), "worst>=0.7");
+  EXPECT_EQ(some.outcome, "inconclusive");
+  EXPECT_THAT(some.sentence, HasSubstr("the missing replies, or more items, would decide"));
+}
+
+TEST(Requirement, SmallPValuesReadAsInTheVerdict) {
+  const Result r = analyse(
+      simulate({.chance = weak_third}),
+      {.stride = 4, .permutations = 10000, .requirements = {parse_requirement("no-period")}});
+  EXPECT_THAT(r.verdict.sentence, HasSubstr("p < 0.0001"));
+  EXPECT_THAT(r.requirements[0].sentence, HasSubstr("p < 0.0001"));
 }
 
 TEST(Requirement, WorstOfCountsIsJudgedByResidueBecausePromptsOfAPhaseMayShareItems) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "audit/prompt_run.h"
+#include "audit/wording.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/stop.h"
@@ -44,12 +45,12 @@ std::vector<Group> group_by(const std::vector<record::Observation>& observations
   std::vector<Group> groups;
   std::vector<double> logprob(static_cast<std::size_t>(modulus), 0);
   std::vector<std::int64_t> n(static_cast<std::size_t>(modulus), 0);
-  for (std::int64_t g = 0; g < modulus; ++g) groups.push_back({.index = g});
+  for (std::int64_t g = 0; g < modulus; ++g) groups.push_back({.index = g, .correct = 0});
   for (const record::Observation& o : observations) {
     const auto g = static_cast<std::size_t>(o.residue % modulus);
     ++groups[g].planned;
     groups[g].n += o.correct.has_value() ? 1 : 0;
-    groups[g].correct += o.correct.value_or(false) ? 1 : 0;
+    *groups[g].correct += o.correct.value_or(false) ? 1 : 0;
     if (o.logprob) {
       logprob[g] += *o.logprob;
       ++n[g];
@@ -58,9 +59,10 @@ std::vector<Group> group_by(const std::vector<record::Observation>& observations
   for (std::size_t g = 0; g < groups.size(); ++g) {
     if (groups[g].n > 0) {
       groups[g].accuracy =
-          static_cast<double>(groups[g].correct) / static_cast<double>(groups[g].n);
+          static_cast<double>(*groups[g].correct) / static_cast<double>(groups[g].n);
     }
     if (n[g] > 0) groups[g].mean_logprob = logprob[g] / static_cast<double>(n[g]);
+    groups[g].reason = why_empty(groups[g], kNoInterval);
   }
   return groups;
 }
@@ -91,6 +93,7 @@ record::Gap gap_of(const record::Extreme& worst, const record::Extreme& best) {
     value = *best.estimate.value - *worst.estimate.value;
   }
   return {.estimate = share(value, "best minus worst, each over the items asked at it"),
+          .cross_fitted_reason = "not computed: the audit stopped early",
           .noise_method = "not computed: the phases were asked by different numbers of items"};
 }
 
@@ -272,6 +275,7 @@ Result sequential_result(const SequentialAudit& audit, const task::Task& task,
   r.mean = share(search.mean, "mean of the phases' shares, equal weights");
   r.period.level = options.alpha;
   r.period.method = "none: sequential audit";
+  r.period.p_second_reason = r.period.p_misfit_reason = "no test: the audit stopped early";
   r.period.reason = fmt::format(
       "no search and no p-value: a p-value for a fixed sample size does not hold in an audit that "
       "stopped when the answers said so; the e-value says whether phases of stride {} differ",

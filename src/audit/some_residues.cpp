@@ -9,6 +9,7 @@
 
 #include "audit/findable.h"
 #include "audit/scores.h"
+#include "audit/wording.h"
 #include "base/error.h"
 
 namespace kvphase::audit {
@@ -85,7 +86,7 @@ record::Verdict decide_some(const Result& r, std::int64_t modulus, const Analysi
   const double p = r.gap.p_value.value_or(1);
   if (p <= options.level && !all_equal) {
     return {VerdictKind::kPeriodic,
-            fmt::format("Residues differ (p = {:.2g}, {} asked): {}; {} overall.", p, asked, curve,
+            fmt::format("Residues differ ({}, {} asked): {}; {} overall.", p_text(p), asked, curve,
                         value(r.mean.value)),
             "Judge this model by its worst residue; residues that were not asked may be worse. Ask "
             "for every residue to see the whole curve."};
@@ -94,8 +95,7 @@ record::Verdict decide_some(const Result& r, std::int64_t modulus, const Analysi
     return {VerdictKind::kInconclusive,
             fmt::format("Inconclusive: no difference found ({}, {} asked), but {} replies would "
                         "find only {}.",
-                        all_equal ? "all replies are alike" : fmt::format("p = {:.2g}", p), asked,
-                        r.design.scored,
+                        all_equal ? "all replies are alike" : p_text(p), asked, r.design.scored,
                         dip ? "a residue weaker by " + difference(r, dip)
                             : std::string("a residue that is always wrong, if that")),
             "Run more items."};
@@ -104,10 +104,10 @@ record::Verdict decide_some(const Result& r, std::int64_t modulus, const Analysi
           all_equal
               ? fmt::format("No difference: all {} replies are alike ({} asked).", r.design.scored,
                             asked)
-              : fmt::format("No difference found among the residues (p = {:.2g}, {} asked): {}; {} "
+              : fmt::format("No difference found among the residues ({}, {} asked): {}; {} "
                             "overall. One residue weaker by {} would have been found in four of "
                             "five runs.",
-                            p, asked, curve, value(r.mean.value), difference(r, dip)),
+                            p_text(p), asked, curve, value(r.mean.value), difference(r, dip)),
           "Residues that were not asked are not judged; ask for every residue to see them."};
 }
 
@@ -126,7 +126,11 @@ Result analyse_some(const record::Dataset& data, std::span<const std::int64_t> r
       "no search: {} of {} residues were asked, among which no period can be told from another",
       residues.size(), data.modulus);
   const auto no_search = [&](record::Period& period) {
-    period = {.level = options.level, .method = "none: some residues only", .reason = reason};
+    period = {.p_second_reason = "no search",
+              .p_misfit_reason = "no search",
+              .level = options.level,
+              .method = "none: some residues only",
+              .reason = reason};
   };
   no_search(r.period);
   for (record::ScoreSummary& score : r.scores) no_search(score.period);

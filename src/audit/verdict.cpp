@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "audit/findable.h"
+#include "audit/wording.h"
 
 namespace kvphase::audit {
 namespace {
@@ -31,11 +32,6 @@ std::string difference(const Result& r, std::optional<double> x) {
   return is_share(r) ? fmt::format("{:.1f} points", 100 * *x) : fmt::format("{:.3f}", *x);
 }
 
-std::string p_value(std::optional<double> p) {
-  if (!p) return "p unknown";
-  return *p < 0.0001 ? "p < 0.0001" : fmt::format("p = {:.2g}", *p);
-}
-
 std::string score_word(const Result& r) { return is_share(r) ? "accuracy" : "mean " + r.score; }
 
 // "worst phase 3 at 31.3%, best phase 1 at 69.7%, gap 38.5 points (noise alone: 4.5 points)".
@@ -43,6 +39,11 @@ std::string score_word(const Result& r) { return is_share(r) ? "accuracy" : "mea
 std::string curve(const Result& r, const record::Extreme& worst, const record::Extreme& best,
                   const record::Gap& gap, std::string_view group, const std::string& of) {
   if (!worst.group || !best.group) return "no group has a prompt";
+  if (gap.estimate.value == 0.0) {
+    return fmt::format("every {}{} at {}, gap {} (noise alone: {})", group, of,
+                       value(r, worst.estimate.value), difference(r, gap.estimate.value),
+                       difference(r, gap.noise));
+  }
   if (!gap.estimate.value) {
     return fmt::format("only {} {}{} has scored prompts, at {}", group, *worst.group, of,
                        value(r, worst.estimate.value));
@@ -128,8 +129,12 @@ std::optional<std::string> unseen_phase(const Result& r, const Coverage& coverag
 }
 
 // "all 120 replies are right"
-std::string all_alike(const Result& r) {
+std::string all_alike(const Result& r, const VerdictInput& input) {
   const bool share = is_share(r);
+  if (input.equal_inside) {
+    return fmt::format("{} {} differ between items only, never inside one", r.design.scored,
+                       share ? "replies" : "scores");
+  }
   if (r.design.scored == 1) return share ? "the only reply is right" : "there is only one score";
   return fmt::format("all {} {}", r.design.scored,
                      share ? "replies are right" : "scores are equal");
@@ -142,7 +147,7 @@ std::string score_hint(const Result& r) {
   for (const record::ScoreSummary& score : r.scores) {
     if (score.period.value && !r.period.value && score.period.p_value.value_or(1) <= level) {
       return fmt::format(" The {} does follow a period of {} ({}).", score.name,
-                         *score.period.value, p_value(score.period.p_value));
+                         *score.period.value, p_text(score.period.p_value));
     }
   }
   return "";
@@ -185,7 +190,7 @@ Verdict periodic(const Result& r, const VerdictInput& input) {
   const bool inside = input.known_stride && *input.known_stride != *r.period.value &&
                       *input.known_stride % *r.period.value == 0;
   v.sentence = fmt::format(
-      "Period {} ({}){}: {}; {} {} overall.", *r.period.value, p_value(r.period.p_value),
+      "Period {} ({}){}: {}; {} {} overall.", *r.period.value, p_text(r.period.p_value),
       inside ? fmt::format(", within the {} stride {}",
                            input.known_source == "given" ? "given" : "model's", *input.known_stride)
              : "",
@@ -194,7 +199,12 @@ Verdict periodic(const Result& r, const VerdictInput& input) {
   if (r.period.p_misfit && *r.period.p_misfit <= kMisfitLevel * r.period.level) {
     v.sentence += fmt::format(
         " Positions also differ beyond this period ({}), so a phase averages over unequal ones.",
-        p_value(r.period.p_misfit));
+        p_text(r.period.p_misfit));
+  }
+  if (r.data_kind == "item-level" && !r.period.p_second) {
+    v.sentence += fmt::format(
+        " Slow drift along the positions is not excluded: {}, so that there is no second null.",
+        r.period.p_second_reason);
   }
   v.sentence += unseen(r, input.coverage);
   v.next_step = periodic_step(r, input);
@@ -218,17 +228,15 @@ Verdict not_learned(const Result& r, const VerdictInput& input) {
 
 Verdict no_period(const Result& r, const VerdictInput& input) {
   Verdict v{.kind = VerdictKind::kNoPeriod};
-  const std::string found =
-      fmt::format(" One phase in four weaker by {} would have been found in four of five runs.",
-                  input.all_equal ? fmt::format("{:.1f} points", 100 * *input.findable)
-                                  : difference(r, input.findable));
+  std::string found = dip_text(r, *input.findable, input.all_equal);
+  found[0] = 'O';
+  found = fmt::format(" {} would have been found in four of five runs.", found);
   if (input.all_equal) {
-    v.sentence =
-        fmt::format("No period: {}, so no phase is weaker than another.{}", all_alike(r), found);
+    v.sentence = fmt::format("No period: {}, so no phase is weaker than another.{}",
+                             all_alike(r, input), found);
   } else {
-    v.sentence =
-        fmt::format("No period found ({}): {}; {} {} overall.{}", p_value(r.period.p_value),
-                    curve(r), score_word(r), value(r, r.mean.value), found);
+    v.sentence = fmt::format("No period found ({}): {}; {} {} overall.{}", p_text(r.period.p_value),
+                             curve(r), score_word(r), value(r, r.mean.value), found);
   }
   v.sentence += score_hint(r) + unseen(r, input.coverage);
   v.next_step = *input.findable > kFindableShare / 2
@@ -276,7 +284,7 @@ Verdict without_period(const Result& r, const Coverage& coverage) {
   return inconclusive(
       r, coverage,
       fmt::format("{} differs between positions ({}), but {}: {}", score_word(r),
-                  p_value(by_gap ? r.gap.p_value : r.period.p_value),
+                  p_text(by_gap ? r.gap.p_value : r.period.p_value),
                   misfit ? "no period explains how"
                          : "slow drift along the positions would look the same as a period",
                   curve(r)),
@@ -287,21 +295,30 @@ Verdict too_little(const Result& r, const VerdictInput& input) {
   if (input.all_equal) {
     return inconclusive(
         r, input.coverage,
-        fmt::format(
-            "{}, but with so few even one phase in four weaker by {:.0f} points would often "
-            "look the same{}",
-            all_alike(r), 100 * input.findable.value_or(1), score_hint(r)),
+        fmt::format("{}, but with so few even {} would often look the same{}", all_alike(r, input),
+                    dip_text(r, input.findable.value_or(1), true), score_hint(r)),
         kMoreItems);
   }
+  const std::string would =
+      input.findable
+          ? fmt::format("{} replies would find only a phase weaker by {}", r.design.scored,
+                        difference(r, input.findable))
+          : fmt::format("from {} replies nobody can say how weak a phase they would have shown",
+                        r.design.scored);
   return inconclusive(
       r, input.coverage,
-      fmt::format("no period found ({}), but {} replies would find only a phase weaker by {}{}",
-                  p_value(r.period.p_value), r.design.scored, difference(r, input.findable),
-                  score_hint(r)),
+      fmt::format("no period found ({}), but {}{}", p_text(r.period.p_value), would, score_hint(r)),
       kMoreItems);
 }
 
 }  // namespace
+
+std::string dip_text(const Result& r, double dip, bool nothing_varies) {
+  return is_share(r) || !nothing_varies
+             ? "one phase in four weaker by " + difference(r, dip)
+             : fmt::format("one phase in four with another score in {:.1f}% of its prompts",
+                           100 * dip);
+}
 
 Verdict decide(const Result& r, const VerdictInput& input) {
   if (r.design.scored == 0) {
@@ -316,7 +333,7 @@ Verdict decide(const Result& r, const VerdictInput& input) {
   if (*r.period.p_value <= r.period.level) return without_period(r, input.coverage);
   if (input.all_equal && !input.enough_positions) {
     return inconclusive(r, input.coverage,
-                        all_alike(r) +
+                        all_alike(r, input) +
                             ", but at fewer than four target positions, where no period could "
                             "repeat",
                         kMorePositions);
@@ -324,7 +341,7 @@ Verdict decide(const Result& r, const VerdictInput& input) {
   if (const auto phase = unseen_phase(r, input.coverage)) {
     return inconclusive(
         r, input.coverage,
-        fmt::format("no period found ({}), but {}", p_value(r.period.p_value), *phase),
+        fmt::format("no period found ({}), but {}", p_text(r.period.p_value), *phase),
         "Run prompts whose target sits there.");
   }
   if (!input.findable || *input.findable > input.wanted) return too_little(r, input);

@@ -22,18 +22,23 @@ struct Coverage {
 struct VerdictInput {
   std::optional<double> min_accuracy;
   // How far one phase in four must lie below the others for this much data to find it in four of
-  // five runs; empty: unknown. In shares, also where all continuous scores are equal.
+  // five runs; empty: unknown. Where nothing varies it is a share of prompts with another score.
   std::optional<double> findable;
   double wanted = 0.2;                       // "no period" needs findable <= wanted
   std::optional<std::int64_t> known_stride;  // given or the model's
   std::string known_source;                  // "given" | "model"
-  bool all_equal = false;                    // every scored reply is the same
+  bool all_equal = false;                    // every scored reply is the same ...
+  bool equal_inside = false;                 // ... or at least those of the same item
   Coverage coverage;
   bool enough_positions = true;  // replies that are all alike: could a period be seen at all?
 };
 
 // The period test's share of the level at which positions count as differing beyond the period.
 inline constexpr double kMisfitLevel = 0.2;
+
+// "one phase in four weaker by 12.0 points"; of continuous scores without any variance "one phase
+// in four with another score in 12.0% of its prompts".
+std::string dip_text(const record::Result& result, double dip, bool nothing_varies);
 
 record::Verdict decide(const record::Result& result, const VerdictInput& input);
 

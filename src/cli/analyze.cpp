@@ -28,6 +28,7 @@ struct AnalyzeOptions {
   fs::path junit;
   std::vector<std::string> require;
   bool json = false;
+  bool details = false;
 };
 
 // A folder name out of a model's name: letters, digits and dots stay, the rest becomes one dash.
@@ -45,6 +46,14 @@ std::string folder_name(const record::Dataset& data) {
   }
   while (!name.empty() && (name.back() == '-' || name.back() == '.')) name.pop_back();
   return name.empty() ? "result" : name;
+}
+
+void check_window(const record::Dataset& data, const audit::AnalysisOptions& options) {
+  if (!options.window || options.stride || data.stride) return;
+  throw base::usage_error("analyze",
+                          "expected --stride beside --window {}, got a file that tells no stride; "
+                          "the boundary phase is known where W = S",
+                          *options.window);
 }
 
 record::Result analyse_one(const record::Dataset& data, const AnalyzeOptions& options,
@@ -67,6 +76,7 @@ ExitCode analyze(const AnalyzeOptions& options, const Session& session) {
     requirements.push_back(audit::parse_requirement(text));
   }
   const std::vector<record::Dataset> list = record::import_results(options.file, options.import);
+  for (const record::Dataset& data : list) check_window(data, options.analysis);
   std::optional<record::Dataset> fresh;
   if (!options.confirm.empty()) {
     std::vector<record::Dataset> second = record::import_results(options.confirm, options.import);
@@ -109,7 +119,8 @@ ExitCode analyze(const AnalyzeOptions& options, const Session& session) {
         console.result(fmt::format("  {} {}: {}\n", r.text, r.outcome, r.sentence));
       }
     } else {
-      console.result(report::terminal_report(result, {.color = console.color_on_stdout()}));
+      console.result(report::terminal_report(
+          result, {.color = console.color_on_stdout(), .details = options.details}));
     }
   }
   if (!options.junit.empty()) {
@@ -131,12 +142,16 @@ void declare(CLI::App& app, AnalyzeOptions& o) {
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{100000}));
   app.add_option("--stride", o.analysis.stride, "S of the model, to fold the residues by")
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{100000}));
-  app.add_option("--window", o.analysis.window, "W of the model: with W = S phase S-1 is marked");
+  app.add_option("--window", o.analysis.window, "W of the model: with W = S phase S-1 is marked")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   app.add_option("--model", o.import.model, "Only this model of a file with several");
   app.add_option("--require", o.require, kRequireHelp)->type_name("WHAT")->allow_extra_args(false);
   app.add_option("--confirm", o.confirm,
                  "Results of fresh items: the gap of the phases that FILE shows as worst and best, "
                  "measured there without bias (exit 3 when it does not hold)");
+  app.add_flag("--details", o.details,
+               "Also: every phase (without a stride, residue) against the worst, and how far they "
+               "differ beyond noise; always in --json and --out");
   app.add_flag("--json", o.json, "The result object on stdout (a list for several models)");
   app.add_option("--out", o.out, "New folder for result.json, residues.csv and the report");
   app.add_option("--junit", o.junit, kJunitHelp)->type_name("FILE");
@@ -144,8 +159,11 @@ void declare(CLI::App& app, AnalyzeOptions& o) {
       ->capture_default_str();
   app.add_option("--permutations", o.analysis.permutations,
                  "More: smaller p-values can be told apart")
+      ->check(CLI::Range(std::int64_t{99}, std::int64_t{1'000'000'000}))
       ->capture_default_str();
-  app.add_option("--replicates", o.analysis.replicates, "Of the bootstrap")->capture_default_str();
+  app.add_option("--replicates", o.analysis.replicates, "Of the bootstrap")
+      ->check(CLI::Range(std::int64_t{100}, std::int64_t{1'000'000'000}))
+      ->capture_default_str();
   app.add_option("--min-accuracy", o.analysis.min_accuracy,
                  "Below this mean a flat curve is reported as not learned (0 to 1)")
       ->check(CLI::Range(0.0, 1.0));

@@ -13,33 +13,8 @@ using base::ObjectReader;
 
 constexpr std::array kVerdicts = {"periodic", "no_period", "not_learned", "inconclusive"};
 
-Json integer_or_null(std::optional<std::int64_t> x) { return x ? Json(*x) : Json(nullptr); }
-
-std::optional<std::int64_t> optional_integer(ObjectReader& reader, const std::string& key) {
-  if (reader.required(key).is_null()) return std::nullopt;
-  return reader.integer(key);
-}
-
 std::string nested(const ObjectReader& reader, std::string_view key) {
   return reader.scope() + "." + std::string(key);
-}
-
-Json to_json(const Estimate& e) {
-  return {{"value", number_or_null(e.value)},
-          {"low", number_or_null(e.low)},
-          {"high", number_or_null(e.high)},
-          {"method", e.method},
-          {"reason", e.reason}};
-}
-
-Estimate read_estimate(ObjectReader& reader) {
-  Estimate e;
-  e.value = reader.optional_real("value");
-  e.low = reader.optional_real("low");
-  e.high = reader.optional_real("high");
-  e.method = reader.text("method");
-  e.reason = reader.text("reason");
-  return e;
 }
 
 Json to_json(const Extreme& x) {
@@ -63,6 +38,7 @@ Json to_json(const Gap& g) {
   json["noise_high"] = number_or_null(g.noise_high);
   json["p_value"] = number_or_null(g.p_value);
   json["cross_fitted"] = number_or_null(g.cross_fitted);
+  json["cross_fitted_reason"] = g.cross_fitted_reason;
   json["noise_method"] = g.noise_method;
   return json;
 }
@@ -75,6 +51,7 @@ Gap read_gap(const Json& json, const std::string& scope) {
   g.noise_high = reader.optional_real("noise_high");
   g.p_value = reader.optional_real("p_value");
   g.cross_fitted = reader.optional_real("cross_fitted");
+  g.cross_fitted_reason = reader.text("cross_fitted_reason", "");
   g.noise_method = reader.text("noise_method");
   reader.finish();
   return g;
@@ -86,13 +63,14 @@ Json to_json(const std::vector<Group>& groups, const std::string& index_name) {
     list.push_back({{index_name, g.index},
                     {"planned", g.planned},
                     {"n", g.n},
-                    {"correct", g.correct},
+                    {"correct", integer_or_null(g.correct)},
                     {"accuracy", number_or_null(g.accuracy)},
                     {"low", number_or_null(g.low)},
                     {"high", number_or_null(g.high)},
                     {"mean_logprob", number_or_null(g.mean_logprob)},
                     {"worst_share", number_or_null(g.worst_share)},
-                    {"boundary", g.boundary}});
+                    {"boundary", g.boundary},
+                    {"reason", g.reason}});
   }
   return list;
 }
@@ -106,13 +84,14 @@ std::vector<Group> read_groups(const Json& json, const std::string& index_name,
     g.index = reader.integer(index_name);
     g.planned = reader.integer("planned");
     g.n = reader.integer("n");
-    g.correct = reader.integer("correct");
+    g.correct = optional_integer(reader, "correct");
     g.accuracy = reader.optional_real("accuracy");
     g.low = reader.optional_real("low");
     g.high = reader.optional_real("high");
     g.mean_logprob = reader.optional_real("mean_logprob");
     g.worst_share = reader.optional_real("worst_share");
     g.boundary = reader.boolean("boundary");
+    g.reason = reader.text("reason", "");
     reader.finish();
     groups.push_back(g);
   }
@@ -135,7 +114,9 @@ Json to_json(const Period& p) {
           {"p_value", number_or_null(p.p_value)},
           {"p_second", number_or_null(p.p_second)},
           {"second_null", p.second_null},
+          {"p_second_reason", p.p_second_reason},
           {"p_misfit", number_or_null(p.p_misfit)},
+          {"p_misfit_reason", p.p_misfit_reason},
           {"level", p.level},
           {"method", p.method},
           {"reason", p.reason},
@@ -151,7 +132,9 @@ Period read_period(const Json& json, const std::string& scope) {
   // Results of earlier versions say p_shift, and nothing about the fit.
   p.p_second = reader.optional_real(reader.has("p_shift") ? "p_shift" : "p_second");
   p.second_null = reader.text("second_null", "");
+  p.p_second_reason = reader.text("p_second_reason", "");
   p.p_misfit = reader.optional_real("p_misfit");
+  p.p_misfit_reason = reader.text("p_misfit_reason", "");
   if (reader.has("nested")) {
     for (const Json& entry : reader.required("nested")) {
       ObjectReader test(entry, nested(reader, "nested"));
@@ -234,11 +217,8 @@ Confirmation read_confirmation(const Json& json, const std::string& scope) {
 Json to_json(const ScoreSummary& s) {
   Json means = Json::array();
   for (const auto& mean : s.residue_means) means.push_back(number_or_null(mean));
-  return {{"name", s.name},
-          {"n", s.n},
-          {"mean", number_or_null(s.mean)},
-          {"residue_means", means},
-          {"period", to_json(s.period)}};
+  return {{"name", s.name},         {"n", s.n},           {"mean", number_or_null(s.mean)},
+          {"residue_means", means}, {"reason", s.reason}, {"period", to_json(s.period)}};
 }
 
 ScoreSummary read_score(const Json& json, const std::string& scope) {
@@ -251,6 +231,7 @@ ScoreSummary read_score(const Json& json, const std::string& scope) {
     s.residue_means.push_back(mean.is_null() ? std::nullopt
                                              : std::optional<double>(mean.get<double>()));
   }
+  s.reason = reader.text("reason", "");
   s.period = read_period(reader.required("period"), nested(reader, "period"));
   reader.finish();
   return s;
@@ -431,6 +412,7 @@ Json to_json(const Result& r) {
           {"residues", to_json(r.residues, "residue")},
           {"folded", r.folded ? to_json(*r.folded) : Json(nullptr)},
           {"other_stride", r.other_stride ? to_json(*r.other_stride) : Json(nullptr)},
+          {"contrasts", r.contrasts ? to_json(*r.contrasts) : Json(nullptr)},
           {"confirmation", r.confirmation ? to_json(*r.confirmation) : Json(nullptr)},
           {"scores", scores},
           {"design", to_json(r.design)},
@@ -473,6 +455,9 @@ Result result_from_json(const Json& json, std::string_view scope) {
   }
   if (reader.has("other_stride") && !reader.required("other_stride").is_null()) {
     r.other_stride = read_folded(reader.required("other_stride"), nested(reader, "other_stride"));
+  }
+  if (reader.has("contrasts") && !reader.required("contrasts").is_null()) {
+    r.contrasts = contrasts_from_json(reader.required("contrasts"), nested(reader, "contrasts"));
   }
   if (reader.has("confirmation") && !reader.required("confirmation").is_null()) {
     r.confirmation =

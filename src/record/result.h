@@ -11,20 +11,12 @@
 
 #include "base/json.h"
 #include "record/context.h"
+#include "record/contrasts.h"
+#include "record/estimate.h"
 
 namespace kvphase::record {
 
 inline constexpr const char* kResultSchema = "kvphase.result/1";
-
-// An estimate with its uncertainty; Result::confidence is the interval's nominal coverage.
-struct Estimate {
-  std::optional<double> value;
-  std::optional<double> low;
-  std::optional<double> high;
-  std::string
-      method;  // the interval's exact name, e.g. "percentile bootstrap over items, 2000 replicates"
-  std::string reason;  // why value (or the interval) is empty
-};
 
 // Best minus worst, with what noise alone would show.
 struct Gap {
@@ -34,21 +26,23 @@ struct Gap {
   std::optional<double> p_value;     // P(noise gives a gap as large)
   std::optional<double>
       cross_fitted;  // best and worst chosen on one half of the items, measured on the other
-  std::string noise_method;
+  std::string cross_fitted_reason;  // why it is empty
+  std::string noise_method;         // with the reason why noise and p_value are empty
 };
 
 struct Group {  // a residue (mod R) or a phase (mod S)
   std::int64_t index = 0;
-  std::int64_t planned = 0;        // prompts planned
-  std::int64_t n = 0;              // prompts scored
-  std::int64_t correct = 0;        // of n; 0 when the score is continuous
-  std::optional<double> accuracy;  // correct / n; mean score when continuous; empty when n = 0
-  std::optional<double> low;       // interval: Wilson for shares
+  std::int64_t planned = 0;             // prompts planned
+  std::int64_t n = 0;                   // prompts scored
+  std::optional<std::int64_t> correct;  // of n; empty when the score is continuous
+  std::optional<double> accuracy;       // correct / n; mean score when continuous; empty when n = 0
+  std::optional<double> low;            // interval: Wilson for shares
   std::optional<double> high;
   std::optional<double> mean_logprob;  // nats, over observations that carry one
   std::optional<double>
       worst_share;        // share of bootstrap replicates in which this group is the worst
   bool boundary = false;  // phase S-1 when S = W (residues: the same by phase)
+  std::string reason;     // why something above is empty, unless the score is continuous
 };
 
 // Worst or best group of a curve. `group` is empty when the value is.
@@ -77,7 +71,9 @@ struct Period {
       p_value;  // adjusted p of the chosen (or best) candidate; empty: not testable
   std::optional<double> p_second;  // under the second null, where it applies
   std::string second_null;         // what the second null keeps
-  std::optional<double> p_misfit;  // do positions differ beyond the period? empty: not known
+  std::string p_second_reason;     // why p_second is empty
+  std::optional<double> p_misfit;  // do positions differ beyond the period?
+  std::string p_misfit_reason;     // why it is empty
   double level = 0.05;
   std::vector<PeriodCandidate> candidates;
   std::vector<NestedPeriods> nested;  // in the order they were compared
@@ -115,6 +111,7 @@ struct ScoreSummary {
   std::int64_t n = 0;
   std::optional<double> mean;
   std::vector<std::optional<double>> residue_means;  // R of them
+  std::string reason;                                // why a mean is empty
   Period period;
 };
 
@@ -211,6 +208,9 @@ struct Result {
   // The given or model's stride, where the period found does not divide it: then `folded` is by the
   // period.
   std::optional<Folded> other_stride;
+  // The groups of `folded`, else the residues, against each other. Empty: an audit that stopped
+  // early, or a record of an earlier version.
+  std::optional<Contrasts> contrasts;
   std::optional<Confirmation> confirmation;  // on fresh data, when asked for
   std::vector<ScoreSummary> scores;          // continuous scores, where the data has them
   std::vector<Requirement> requirements;     // empty: none was asked for

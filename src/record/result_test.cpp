@@ -51,6 +51,37 @@ Result example() {
   folded.stride = 6;
   folded.source = "given";
   r.other_stride = folded;
+  r.contrasts = Contrasts{
+      .data = "paired",
+      .limits = "drift",
+      .groups = "phase",
+      .modulus = 4,
+      .mean = r.mean,
+      .standard_error = 0.05,
+      .test = {.method = "Cochran's Q",
+               .statistic = 9.5,
+               .freedom = 3,
+               .p_chi_squared = 0.02,
+               .p_permutation = 0.03,
+               .items = 2,
+               .informative = 1,
+               .dropped = 0},
+      .spread = {.method = "two-way",
+                 .sd = 0.1,
+                 .standard_error = 0.05,
+                 .shrinkage = 0.8,
+                 .shrunk = {0.4, std::nullopt}},
+      .worst = 3,
+      .pairs = {{.group = 0,
+                 .difference = r.mean,
+                 .only_group = 5,
+                 .only_worst = 1,
+                 .p = 0.01,
+                 .p_holm = 0.06},
+                {.group = 1, .difference = {.reason = "no item has both groups"}}},
+      .pairs_method = "McNemar",
+      .pairs_reason = "",
+  };
   r.confirmation =
       Confirmation{.data = "fresh",
                    .stride = 4,
@@ -127,9 +158,10 @@ TEST(Result, ReadsThePeriodOfEarlierVersions) {
   json.at("period")["p_shift"] = 0.25;
   json.erase("other_stride");
   json.erase("confirmation");
+  json.erase("contrasts");
   const Result r = result_from_json(json, "result.json");
   EXPECT_EQ(r.period.p_second, 0.25);
-  EXPECT_FALSE(r.period.p_misfit || r.other_stride || r.confirmation);
+  EXPECT_FALSE(r.period.p_misfit || r.other_stride || r.confirmation || r.contrasts);
 }
 
 TEST(Result, RefusesAnotherSchema) {

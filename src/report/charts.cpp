@@ -61,7 +61,7 @@ Json y_axis(const Result& result) {
   }
   return {{"type", "quantitative"},
           {"scale", {{"zero", false}}},
-          {"title", result.score + " (nats)"},
+          {"title", result.score + (unit_of(result) == Unit::kNats ? " (nats)" : "")},
           {"axis", {{"tickCount", 5}, {"domain", false}, {"ticks", false}}}};
 }
 
@@ -78,9 +78,9 @@ std::string group_label(std::string_view series, std::string_view kind, const Gr
   std::string text =
       fmt::format("{}, {} {}: {}", series, kind, group.index, value_text(group.accuracy, unit));
   if (!interval.empty()) text += " [" + interval + "]";
-  text += unit == Unit::kShare
-              ? fmt::format(", {} of {}", count_text(group.correct), count_text(group.n))
-              : fmt::format(", n = {}", count_text(group.n));
+  text += unit == Unit::kShare ? fmt::format(", {} of {}", count_text(group.correct.value_or(0)),
+                                             count_text(group.n))
+                               : fmt::format(", n = {}", count_text(group.n));
   if (group.boundary) text += ", boundary phase";
   return text;
 }
@@ -211,7 +211,7 @@ Table group_table(const Result& result, const std::vector<Group>& groups, std::s
     const Group& group = groups[i];
     std::vector<std::string> row = {
         fmt::format("{}{}", group.index, group.boundary ? " (boundary)" : ""), count_text(group.n)};
-    if (share) row.push_back(count_text(group.correct));
+    if (share) row.push_back(group.correct ? count_text(*group.correct) : "");
     row.push_back(value_text(group.accuracy, unit));
     row.push_back(interval_text(group.low, group.high, unit));
     if (control != nullptr) {
@@ -314,7 +314,7 @@ Chart phase_chart(const Result& result, const std::optional<Result>& control) {
                   {"axis", {{"labelAngle", 0}, {"ticks", false}}},
                   {"scale", {{"paddingInner", 0.3}, {"paddingOuter", 0.2}}}};
   Json y = y_axis(result);
-  if (unit == Unit::kNats) y["scale"] = {{"zero", true}};
+  if (unit != Unit::kShare) y["scale"] = {{"zero", true}};
   Json layers = Json::array();
   const auto add = [&](const Json& list, const Json& marks) {
     layers.push_back({{"data", {{"values", list}}},
@@ -439,36 +439,37 @@ Chart period_chart(const Result& result, const std::optional<Result>& control) {
 Chart score_chart(const Result& result, const record::ScoreSummary& score) {
   Chart chart;
   chart.id = "score-" + score.name;
+  const Unit unit = unit_of(score.name);
   const std::string name = score.name == "logprob"  ? "Log-probability of the right answer"
                            : score.name == "margin" ? "Margin over the best wrong answer"
                                                     : printable(score.name);
   chart.title = name + " by residue";
   chart.caption = fmt::format(
-      "Means in nats over {} prompts. A continuous score shows a period with fewer prompts than "
+      "Means{} over {} prompts. A continuous score shows a period with fewer prompts than "
       "right and wrong alone; its own test says: period {}, {}.",
-      count_text(score.n), period_text(score.period), p_text(score.period.p_value));
+      unit == Unit::kNats ? " in nats" : "", count_text(score.n), period_text(score.period),
+      p_text(score.period.p_value));
   chart.legend = legend_of(result, std::nullopt);
-  chart.data.header = {"residue", "mean (nats)"};
+  chart.data.header = {"residue", unit == Unit::kNats ? "mean (nats)" : "mean"};
   Json rows = Json::array();
   std::vector<Group> groups;
   for (std::size_t i = 0; i < score.residue_means.size(); ++i) {
     const auto& mean = score.residue_means[i];
-    chart.data.rows.push_back({std::to_string(i), value_text(mean, Unit::kNats)});
+    chart.data.rows.push_back({std::to_string(i), value_text(mean, unit)});
     const bool boundary = i < result.residues.size() && result.residues[i].boundary;
     groups.push_back({.index = static_cast<std::int64_t>(i), .accuracy = mean});
-    rows.push_back(
-        {{"x", i},
-         {"y", *mean},
-         {"low", nullptr},
-         {"high", nullptr},
-         {"boundary", boundary},
-         {"label", fmt::format("residue {}: {} nats", i, value_text(mean, Unit::kNats))}});
+    rows.push_back({{"x", i},
+                    {"y", base::number_or_null(mean)},
+                    {"low", nullptr},
+                    {"high", nullptr},
+                    {"boundary", boundary},
+                    {"label", fmt::format("residue {}: {}", i, difference_text(mean, unit))}});
   }
-  chart.description =
-      fmt::format("{}: {}, in nats.", chart.title, range_text(groups, "residue", Unit::kNats));
+  chart.description = fmt::format("{}: {}{}.", chart.title, range_text(groups, "residue", unit),
+                                  unit == Unit::kNats ? ", in nats" : "");
   chart.spec = base_spec(chart.description, 200);
   const Json y = {{"type", "quantitative"},
-                  {"title", "nats"},
+                  {"title", unit == Unit::kNats ? "nats" : printable(score.name)},
                   {"scale", {{"zero", false}}},
                   {"axis", {{"tickCount", 4}, {"domain", false}, {"ticks", false}}}};
   chart.spec["layer"] =

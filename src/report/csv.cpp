@@ -18,7 +18,7 @@ std::string field(const std::optional<T>& value) {
 std::string residues_csv(const record::Result& result) {
   std::string csv = "residue,n,correct,accuracy,low,high,phase,mean_logprob\n";
   for (const record::Group& group : result.residues) {
-    csv += fmt::format("{},{},{},{},{},{},{},{}\n", group.index, group.n, group.correct,
+    csv += fmt::format("{},{},{},{},{},{},{},{}\n", group.index, group.n, field(group.correct),
                        field(group.accuracy), field(group.low), field(group.high),
                        field(phase_of(result, group.index)), field(group.mean_logprob));
   }

@@ -21,12 +21,12 @@ TEST(Csv, WritesOneRowPerResidueWithEmptyFieldsForTheUndefined) {
   EXPECT_EQ(residues_csv(result),
             "residue,n,correct,accuracy,low,high,phase,mean_logprob\n"
             "0,4,1,0.25,0.1,0.5,,-1.5\n"
-            "5,0,0,,,,,\n");
+            "5,0,,,,,,\n");
   result.folded = record::Folded{.stride = 4};
   EXPECT_EQ(residues_csv(result),
             "residue,n,correct,accuracy,low,high,phase,mean_logprob\n"
             "0,4,1,0.25,0.1,0.5,0,-1.5\n"
-            "5,0,0,,,,1,\n");
+            "5,0,,,,,1,\n");
 }
 
 TEST(Csv, IsOnlyAHeaderWithoutResidues) {

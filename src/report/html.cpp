@@ -8,6 +8,7 @@
 
 #include "report/assets.h"
 #include "report/charts.h"
+#include "report/contrasts.h"
 #include "report/markup.h"
 #include "report/text.h"
 
@@ -207,11 +208,11 @@ std::string numbers_html(const Result& result, const std::optional<Result>& cont
   if (control) add(*control, "control\n");
   Table table;
   table.header = {""};
-  const std::string unit = unit_of(result) == Unit::kShare ? "points" : "nats";
+  const std::string_view unit = unit_name(unit_of(result));
   table.rows = {{"mean"},
                 {"worst"},
                 {"best"},
-                {"gap, " + unit},
+                {unit.empty() ? "gap" : fmt::format("gap, {}", unit)},
                 {"noise alone, expected"},
                 {"noise alone, 95th percentile"},
                 {"p of the gap"},
@@ -318,9 +319,10 @@ std::string missing_html(const Result& result) {
         {std::to_string(g.index), count_text(g.planned), count_text(g.n), count_text(missing)});
     if (!share) continue;
     const auto planned = static_cast<double>(g.planned);
-    table.rows.back().push_back(value_text(static_cast<double>(g.correct) / planned, Unit::kShare));
     table.rows.back().push_back(
-        value_text(static_cast<double>(g.correct + missing) / planned, Unit::kShare));
+        value_text(static_cast<double>(g.correct.value_or(0)) / planned, Unit::kShare));
+    table.rows.back().push_back(
+        value_text(static_cast<double>(g.correct.value_or(0) + missing) / planned, Unit::kShare));
   }
   if (!table.rows.empty()) html += table_html(table, "");
   return html + "</section>\n";
@@ -384,8 +386,13 @@ std::string context_html(const Result& result, const std::optional<Result>& cont
              p_text(result.period.p_second) +
                  (result.period.second_null.empty() ? "" : "; " + result.period.second_null));
   }
+  if (!result.period.p_second && !result.period.p_second_reason.empty()) {
+    list.add("Period, second null", "none: " + result.period.p_second_reason);
+  }
   if (result.period.p_misfit) {
     list.add("Period, differences beyond it", p_text(result.period.p_misfit));
+  } else if (!result.period.p_misfit_reason.empty()) {
+    list.add("Period, differences beyond it", "not tested: " + result.period.p_misfit_reason);
   }
   std::string nested;
   for (const record::NestedPeriods& t : result.period.nested) {
@@ -437,6 +444,7 @@ std::string html_report(const Result& result, const std::optional<Result>& contr
   html += warnings_html(result);
   html += numbers_html(result, control);
   html += charts_html(result, control);
+  html += contrasts_html(result);
   html += positions_html(result);
   html += missing_html(result);
   html += reading_html(result);

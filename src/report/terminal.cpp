@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "report/contrasts.h"
 #include "report/text.h"
 
 namespace kvphase::report {
@@ -78,6 +79,7 @@ class Report {
     table();
     curve();
     numbers();
+    if (options_.details) details();
     requirements();
     list("Warning: ", result_.context.warnings, "33");
     if (!result_.verdict.next_step.empty()) {
@@ -291,6 +293,19 @@ class Report {
     const record::Sequential& s = *result_.sequential;
     entry("e-value", e_value_text(s));
     entry("prompts", saving_text(s) + "; " + printable(s.rule));
+  }
+
+  void details() {
+    const auto lines = contrast_lines(result_);
+    out_ += '\n';
+    if (lines.empty()) {
+      line("No comparison of groups: the audit stopped early.");
+      return;
+    }
+    line(fmt::format("Comparing {}s", result_.contrasts->groups));
+    std::size_t width = 8;
+    for (const auto& [name, text] : lines) width = std::max(width, columns(name) + 2);
+    for (const auto& [name, text] : lines) wrapped(pad_right(name, width), text);
   }
 
   // What was demanded, its outcome and why, a line each.

@@ -10,9 +10,10 @@
 namespace kvphase::report {
 
 struct TerminalOptions {
-  bool color = false;   // ANSI colours; the caller decides by terminal and NO_COLOR
-  int width = 80;       // columns; wider means longer bars. Less than 60 counts as 60.
-  bool unicode = true;  // false: ASCII only
+  bool color = false;    // ANSI colours; the caller decides by terminal and NO_COLOR
+  int width = 80;        // columns; wider means longer bars. Less than 60 counts as 60.
+  bool unicode = true;   // false: ASCII only
+  bool details = false;  // also every group against the worst
 };
 
 std::string terminal_report(const record::Result& result, const TerminalOptions& options = {});

@@ -18,8 +18,15 @@ std::string fixed(double value, int decimals) {
 
 }  // namespace
 
-Unit unit_of(const record::Result& result) {
-  return result.score == "accuracy" ? Unit::kShare : Unit::kNats;
+Unit unit_of(const record::Result& result) { return unit_of(result.score); }
+
+Unit unit_of(std::string_view score) {
+  if (score == "accuracy") return Unit::kShare;
+  return score == "logprob" || score == "margin" ? Unit::kNats : Unit::kScore;
+}
+
+std::string_view unit_name(Unit unit) {
+  return unit == Unit::kShare ? "points" : unit == Unit::kNats ? "nats" : "";
 }
 
 std::string value_text(std::optional<double> value, Unit unit) {
@@ -29,7 +36,8 @@ std::string value_text(std::optional<double> value, Unit unit) {
 
 std::string difference_text(std::optional<double> value, Unit unit) {
   if (!value) return std::string(kUndefined);
-  return unit == Unit::kShare ? fixed(100 * *value, 1) + " points" : fixed(*value, 3) + " nats";
+  if (unit == Unit::kShare) return fixed(100 * *value, 1) + " points";
+  return fixed(*value, 3) + (unit == Unit::kNats ? " nats" : "");
 }
 
 std::string interval_text(std::optional<double> low, std::optional<double> high, Unit unit) {

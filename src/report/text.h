@@ -11,15 +11,18 @@
 
 namespace kvphase::report {
 
-// What `accuracy` fields hold: a share 0..1 (shown in percent), or a continuous score in nats.
-enum class Unit { kShare, kNats };
+// What `accuracy` fields hold: a share 0..1 (shown in percent), a log-probability or margin in
+// nats, or a score of a scale of its own, shown bare.
+enum class Unit { kShare, kNats, kScore };
 Unit unit_of(const record::Result& result);
+Unit unit_of(std::string_view score);   // "accuracy" | "logprob" | "margin" | any other
+std::string_view unit_name(Unit unit);  // of a difference: "points" | "nats" | ""
 
 inline constexpr std::string_view kUndefined = "undefined";
 
 // 0.803 -> "80.3%" or "0.803"; empty -> "undefined".
 std::string value_text(std::optional<double> value, Unit unit);
-// 0.797 -> "79.7 points" or "0.797 nats"; empty -> "undefined".
+// 0.797 -> "79.7 points", "0.797 nats" or "0.797"; empty -> "undefined".
 std::string difference_text(std::optional<double> value, Unit unit);
 // "76.5 to 85.3%"; empty when either end is undefined.
 std::string interval_text(std::optional<double> low, std::optional<double> high, Unit unit);

@@ -12,6 +12,9 @@ TEST(Text, WritesSharesInPercentAndScoresInNats) {
   EXPECT_EQ(value_text(-1.5, Unit::kNats), "-1.500");
   EXPECT_EQ(difference_text(0.4, Unit::kShare), "40.0 points");
   EXPECT_EQ(difference_text(0.4, Unit::kNats), "0.400 nats");
+  EXPECT_EQ(difference_text(0.4, Unit::kScore), "0.400") << "a scale of its own has no unit";
+  EXPECT_EQ(unit_of("score"), Unit::kScore);
+  EXPECT_EQ(unit_of("margin"), Unit::kNats);
   EXPECT_EQ(interval_text(0.5, 1.0, Unit::kShare), "50.0 to 100.0%");
   EXPECT_EQ(difference_interval_text(-0.05, 0.3, Unit::kShare), "-5.0 to 30.0 points");
 }

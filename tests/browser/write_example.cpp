@@ -25,7 +25,7 @@ Result troubled() {
   for (std::size_t i = 0; i < r.residues.size(); i += 2) {
     kvphase::record::Group& g = r.residues[i];
     g.n -= 3;
-    g.correct = std::min(g.correct, g.n);
+    g.correct = std::min(g.correct.value_or(0), g.n);
   }
   r.residues[4] = {.index = 4, .planned = 50};
   r.design.missing = 33 + 50;
@@ -50,7 +50,9 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const std::filesystem::path folder = argv[1];
   using namespace kvphase;
-  report::write_report(folder / "controlled", test::example_result(), test::example_control());
+  Result controlled = test::example_result();
+  controlled.contrasts = test::example_contrasts();
+  report::write_report(folder / "controlled", controlled, test::example_control());
   report::write_report(folder / "alone", test::example_control());
   report::write_report(folder / "troubled", troubled());
   report::write_report(folder / "empty", record::Result{});

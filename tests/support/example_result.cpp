@@ -23,7 +23,7 @@ constexpr int kPermutations = 9999;
 // Wilson's interval at 95%.
 void set_interval(Group& g) {
   constexpr double z = 1.959963984540054;
-  const double n = static_cast<double>(g.n), p = static_cast<double>(g.correct) / n;
+  const double n = static_cast<double>(g.n), p = static_cast<double>(g.correct.value_or(0)) / n;
   const double centre = (p + z * z / (2 * n)) / (1 + z * z / n);
   const double half = z / (1 + z * z / n) * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
   g.accuracy = p;
@@ -175,9 +175,9 @@ Result build(const std::array<double, 4>& accuracies, std::uint64_t seed) {
   std::int64_t correct = 0;
   for (std::int64_t residue = 0; residue < kResidues; ++residue) {
     const auto phase = static_cast<std::size_t>(residue % kStride);
-    Group g = {.index = residue, .planned = kItems, .n = kItems};
+    Group g = {.index = residue, .planned = kItems, .n = kItems, .correct = 0};
     for (std::int64_t item = 0; item < kItems; ++item) {
-      if (random.uniform() < accuracies[phase]) ++g.correct;
+      if (random.uniform() < accuracies[phase]) ++*g.correct;
     }
     set_interval(g);
     g.mean_logprob = -0.1 - 2 * (1 - *g.accuracy);
@@ -186,8 +186,8 @@ Result build(const std::array<double, 4>& accuracies, std::uint64_t seed) {
     folded_group.index = static_cast<std::int64_t>(phase);
     folded_group.planned += kItems;
     folded_group.n += kItems;
-    folded_group.correct += g.correct;
-    correct += g.correct;
+    folded_group.correct = folded_group.correct.value_or(0) + *g.correct;
+    correct += *g.correct;
     r.residues.push_back(g);
   }
   for (Group& g : folded.phases) set_interval(g);
@@ -247,6 +247,41 @@ record::Sequential example_sequential() {
           .planned = kItems * kStride,
           .saving = 0.5,
           .candidates = {3}};
+}
+
+record::Contrasts example_contrasts() {
+  return {.data = "paired",
+          .limits = "Items are taken as independent.",
+          .groups = "phase",
+          .modulus = kStride,
+          .mean = {.value = 0.67, .low = 0.64, .high = 0.7, .method = "clustered", .reason = ""},
+          .standard_error = 0.015,
+          .test = {.method = "Cochran's Q over 4 phases",
+                   .statistic = 98.25,
+                   .freedom = 3,
+                   .p_chi_squared = 1e-20,
+                   .p_permutation = 0.00012,
+                   .items = 48,
+                   .informative = 47,
+                   .dropped = 2},
+          .spread = {.method = "two-way table",
+                     .sd = 0.336,
+                     .standard_error = 0.02,
+                     .shrinkage = 0.98,
+                     .shrunk = {0.79, 0.99, 0.67, 0.21}},
+          .worst = 3,
+          .pairs = {{.group = 0,
+                     .difference = {.value = 0.6, .low = 0.5, .high = 0.7},
+                     .only_group = 31,
+                     .only_worst = 1,
+                     .p = 0.0004,
+                     .p_holm = 0.0024},
+                    {.group = 1, .difference = {.reason = "no item has both groups"}},
+                    {.group = 2,
+                     .difference = {.value = 0.48, .low = 0.3, .high = 0.6},
+                     .p = 0.01,
+                     .p_holm = 0.03}},
+          .pairs_method = "McNemar and Holm over all pairs"};
 }
 
 std::vector<record::Requirement> example_requirements() {

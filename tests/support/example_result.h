@@ -16,6 +16,9 @@ record::Result example_control();
 
 record::Sequential example_sequential();
 
+// Phases of example_result() against the worst, phase 3; phase 1 has a pair without an interval.
+record::Contrasts example_contrasts();
+
 // One requirement of each outcome.
 std::vector<record::Requirement> example_requirements();
 
