@@ -12,11 +12,12 @@
 
 #include "base/json.h"
 #include "lm/language_model.h"
+#include "train/launch.h"
 
 namespace kvphase::cli {
 
 // Changes whenever a struct below does: a module of another build is refused.
-inline constexpr int kLabAbi = 3;
+inline constexpr int kLabAbi = 4;
 
 struct TrainProgress {
   std::int64_t step = 0;  // done
@@ -33,6 +34,7 @@ struct TrainRequest {
   base::Json overrides;          // merged into the recipe's options (JSON merge patch); null: none
   std::filesystem::path folder;  // new, or with resume the folder to continue
   bool resume = false;
+  train::Launch launch;  // this process among those of the training
 };
 
 enum class TrainState { kFinished, kInterrupted, kDiverged };

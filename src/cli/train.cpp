@@ -1,7 +1,9 @@
-// kvphase train: one model from a recipe, resumable at any moment.
+// kvphase train: one model from a recipe, resumable at any moment, in one process or in several
+// that a launcher started.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 
 #include "base/clock.h"
@@ -11,6 +13,7 @@
 #include "cli/lab_api.h"
 #include "model/config.h"
 #include "model/presets.h"
+#include "train/launch.h"
 
 namespace kvphase::cli {
 namespace {
@@ -26,6 +29,8 @@ struct TrainArguments {
   std::optional<std::int64_t> steps;
   std::optional<std::uint64_t> seed;
   std::optional<std::int64_t> threads;
+  std::string backend = "gloo";
+  train::Launch launch;  // its times
   bool list = false;
 };
 
@@ -85,6 +90,27 @@ void list_recipes(const Session& session, const LabApi& lab) {
   }
 }
 
+// One process on its own unless a launcher's variables say otherwise.
+train::Launch launch_of(const TrainArguments& arguments) {
+  train::Launch launch = train::launch_from_environment([](const char* name) {
+                           return std::getenv(name);
+                         }).value_or(train::Launch{});
+  if (arguments.backend != "gloo" && arguments.backend != "nccl") {
+    throw base::usage_error("train", "expected --backend gloo or nccl, got '{}'",
+                            arguments.backend);
+  }
+  launch.backend = arguments.backend == "nccl" ? train::Backend::kNccl : train::Backend::kGloo;
+  const auto seconds = [](const char* name, double value) {
+    if (!(value >= 1 && value <= 1e6)) {
+      throw base::usage_error("train", "expected {} of 1 to 1000000, got {}", name, value);
+    }
+    return value;
+  };
+  launch.join_seconds = seconds("--join-seconds", arguments.launch.join_seconds);
+  launch.silent_seconds = seconds("--silent-seconds", arguments.launch.silent_seconds);
+  return launch;
+}
+
 ExitCode run_train(const TrainArguments& arguments, const Session& session) {
   if (!arguments.list && arguments.out.empty() == arguments.resume.empty()) {
     throw base::usage_error("train",
@@ -108,10 +134,13 @@ ExitCode run_train(const TrainArguments& arguments, const Session& session) {
       .model = arguments.model.empty() ? base::Json(nullptr) : model_config(arguments.model),
       .overrides = overrides,
       .folder = resume ? arguments.resume : arguments.out,
-      .resume = resume};
+      .resume = resume,
+      .launch = launch_of(arguments)};
+  const bool speaks = request.launch.rank == 0;
   base::Stopwatch since_line;
   bool first = true;
   const TrainOutcome outcome = lab.train(request, [&](const TrainProgress& progress) {
+    if (!speaks) return;
     const bool last = progress.step == progress.steps;
     const double pause = session.console.stderr_is_terminal() ? 0.2 : 5;
     if (!first && !last && since_line.seconds() < pause) return;
@@ -123,17 +152,20 @@ ExitCode run_train(const TrainArguments& arguments, const Session& session) {
                     progress.tokens_per_second, base::format_duration(progress.eta_seconds)),
         last);
   });
-  for (const std::string& warning : outcome.warnings) session.console.warning(warning);
+  if (speaks) {
+    for (const std::string& warning : outcome.warnings) session.console.warning(warning);
+  }
   switch (outcome.state) {
     case TrainState::kInterrupted:
-      session.console.warning(outcome.message);
+      if (speaks) session.console.warning(outcome.message);
       return kInterrupted;
     case TrainState::kDiverged:
-      session.console.error(outcome.message);
+      if (speaks) session.console.error(outcome.message);
       return kEnvironment;
     case TrainState::kFinished:
       break;
   }
+  if (!speaks) return kSuccess;
   session.console.result(fmt::format(
       "{}: trained in {}, loss {:.3f}, accuracy {:.1f}% on fresh sequences\n",
       request.folder.string(), base::format_duration(outcome.card.at("seconds").get<double>()),
@@ -157,7 +189,15 @@ Action add_train(CLI::App& options) {
   options.add_option("--steps", arguments->steps, "Optimiser steps");
   options.add_option("--seed", arguments->seed, "Seed of weights and data");
   options.add_option("--threads", arguments->threads,
-                     "Threads; another number may change the last bits");
+                     "Threads of each process; another number of threads in all may change the "
+                     "last bits");
+  options.add_option("--backend", arguments->backend,
+                     "With RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set: gloo sums on CPUs, "
+                     "nccl on GPUs (default gloo)");
+  options.add_option("--join-seconds", arguments->launch.join_seconds,
+                     "Longest wait for all processes at the start (default 300)");
+  options.add_option("--silent-seconds", arguments->launch.silent_seconds,
+                     "A process without a sign of life for so long is lost (default 60)");
   options
       .add_option(
           "--set", arguments->sets,

@@ -34,7 +34,7 @@ struct TrainOptions {
   double weight_decay = 0;                  // decoupled; on matrices and vectors alike
   double clip_norm = 1;                     // longest gradient; 0: no clipping
   std::uint64_t seed = 1;                   // of the initial weights and of the data
-  std::int64_t threads = 1;                 // a step's sequences are shared out among them
+  std::int64_t threads = 1;                 // share out a step's sequences; of all processes
   std::int64_t checkpoint_interval = 100;   // steps between states to resume from; 0: none
   std::int64_t validation_sequences = 512;  // fresh sequences for the card's loss and accuracy
 };

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/stop.h"
+#include "train/run_plan.h"
 #include "train/trainer.h"
 
 namespace kvphase::train {
@@ -18,45 +19,12 @@ namespace fs = std::filesystem;
 using base::Json;
 using base::usage_error;
 
-constexpr const char* kOptions = "train.json";
 constexpr const char* kLog = "log.csv";
 constexpr const char* kLogHeader = "step,tokens,loss,accuracy,gradient_norm,learning_rate,seconds";
 constexpr const char* kResume = "resume";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kState = "state.json";
 constexpr std::string_view kStepPrefix = "step-";
-
-// What train.json holds.
-struct RunHeader {
-  TrainOptions options;
-  std::string started;  // UTC
-  std::string commit;
-};
-
-Json to_json(const RunHeader& header) {
-  Json json;
-  json["started"] = header.started;
-  json["commit"] = header.commit;
-  json["options"] = train::to_json(header.options);
-  return json;
-}
-
-RunHeader read_header(const fs::path& folder) {
-  std::error_code ignored;
-  if (!fs::exists(folder / kOptions, ignored)) {
-    throw usage_error("train", "expected {} in {}, got no such file; is it a training folder?",
-                      kOptions, folder.string());
-  }
-  const std::string scope = (folder / kOptions).string();
-  const Json json = base::parse_json(base::read_file(folder / kOptions), scope);
-  base::ObjectReader reader(json, scope);
-  RunHeader header;
-  header.started = reader.text("started");
-  header.commit = reader.text("commit");
-  header.options = train_options_from_json(reader.required("options"), scope + ": options");
-  reader.finish();
-  return header;
-}
 
 // The newest complete state below resume/.
 std::optional<fs::path> newest_state(const fs::path& folder) {
@@ -81,13 +49,17 @@ std::optional<fs::path> newest_state(const fs::path& folder) {
 // One process's share of a training.
 class Run {
  public:
-  Run(RunHeader header, fs::path folder)
+  Run(RunHeader header, fs::path folder, Ranks& ranks)
       : header_(std::move(header)),
         folder_(std::move(folder)),
-        log_(folder_ / kLog),
-        trainer_(header_.options) {}
+        ranks_(ranks),
+        trainer_(header_.options, &ranks) {
+    if (ranks_.first()) log_.emplace(folder_ / kLog);
+  }
 
+  // On rank 0.
   void load(const fs::path& state_folder);
+  // On every rank, after rank 0 has loaded what there is to load.
   TrainResult loop(const ProgressCallback& progress);
   void warn(std::string warning) { result_.warnings.push_back(std::move(warning)); }
   void begin_log();
@@ -101,15 +73,24 @@ class Run {
 
   void write_log_row(const StepResult& step);
   model::Checkpoint checkpoint();
+  fs::path state_name() const {
+    return folder_ / kResume / fmt::format("{}{:06}", kStepPrefix, trainer_.steps_done());
+  }
   void save();
+  void write_state();
+  TrainResult train(const ProgressCallback& progress);
   TrainResult finish();
+  std::string last_checkpoint(const LostRank& lost) const;
+  base::Error lost(const LostRank& lost);
   TrainResult stopped(TrainOutcome outcome, std::string message);
 
   RunHeader header_;
   fs::path folder_;
-  base::LineAppender log_;  // also refuses a second process
+  Ranks& ranks_;
+  std::optional<base::LineAppender> log_;  // of rank 0; also refuses a second process
   Trainer trainer_;
   TrainResult result_;
+  fs::path saving_;  // the last state that rank 0 was to save
   base::Stopwatch watch_;
   double seconds_before_ = 0;  // of earlier processes
   std::int64_t tokens_ = 0;    // trained on so far, those of earlier processes included
@@ -145,19 +126,20 @@ void Run::load(const fs::path& state_folder) {
                       trainer_.optimizer().first.numel());
   }
   trainer_.continue_from(std::move(state));
-  log_.truncate(log_bytes);
+  log_->truncate(log_bytes);
   result_.saved = state_folder;
 }
 
 void Run::begin_log() {
-  log_.truncate(0);
-  log_.append(kLogHeader);
+  log_->truncate(0);
+  log_->append(kLogHeader);
 }
 
 void Run::write_log_row(const StepResult& step) {
-  log_.append(fmt::format("{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.3f}", trainer_.steps_done(),
-                          tokens_, step.on_batch.loss, step.on_batch.accuracy, step.gradient_norm,
-                          step.learning_rate, seconds()));
+  if (!log_) return;
+  log_->append(fmt::format("{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.3f}", trainer_.steps_done(),
+                           tokens_, step.on_batch.loss, step.on_batch.accuracy, step.gradient_norm,
+                           step.learning_rate, seconds()));
 }
 
 model::Checkpoint Run::checkpoint() {
@@ -181,11 +163,19 @@ model::Checkpoint Run::checkpoint() {
   return checkpoint;
 }
 
+// Every rank knows the name of the state, so that each can say what there is to resume.
 void Run::save() {
-  const fs::path resume = folder_ / kResume;
-  const fs::path name = resume / fmt::format("{}{:06}", kStepPrefix, trainer_.steps_done());
+  trainer_.expect_same_weights();
+  saving_ = state_name();
+  if (ranks_.first()) write_state();
+  ranks_.wait_for_all();
+  result_.saved = state_name();
+}
+
+void Run::write_state() {
+  const fs::path name = state_name();
   if (fs::exists(name)) return;  // stopped right after it was saved
-  log_.sync();
+  log_->sync();
   const fs::path part = name.string() + ".part";
   fs::remove_all(part);
   fs::create_directories(part);
@@ -195,18 +185,52 @@ void Run::save() {
   base::write_file_atomically(part / kOptimizer, model::write_safetensors(memory));
   Json state;
   state["step"] = trainer_.steps_done();
-  state["log_bytes"] = log_.size();
+  state["log_bytes"] = log_->size();
   state["seconds"] = seconds();
   base::write_file_atomically(part / kState, state.dump(2) + "\n");
   base::publish_folder(part, name);
-  result_.saved = name;
-  for (const auto& entry : fs::directory_iterator(resume)) {
+  for (const auto& entry : fs::directory_iterator(folder_ / kResume)) {
     if (entry.path() != name) fs::remove_all(entry.path());
   }
 }
 
+// As far as this rank knows.
+std::string Run::last_checkpoint(const LostRank& lost) const {
+  if (ranks_.first()) return result_.saved.string();
+  if (!result_.saved.empty()) return fmt::format("{} or later", result_.saved.string());
+  if (!saving_.empty()) return fmt::format("{}, if it was completed", saving_.string());
+  if (lost.rank != 0) {
+    return fmt::format("in {}, saved by rank 0 as it ends", (folder_ / kResume).string());
+  }
+  return "";
+}
+
+// What to tell the user; saves first, where this process can: the network is as after the last
+// complete step.
+base::Error Run::lost(const LostRank& lost) {
+  std::string trouble;
+  if (ranks_.first()) {
+    try {
+      write_state();
+      result_.saved = state_name();
+    } catch (const std::exception& error) {
+      trouble = fmt::format(" (saving step {} failed: {})", trainer_.steps_done(), error.what());
+    }
+  }
+  const std::string known = last_checkpoint(lost);
+  const std::string next =
+      known.empty() ? "no checkpoint was saved yet"
+                    : fmt::format("last checkpoint: {}; continue with: kvphase train --resume {}",
+                                  known, folder_.string());
+  return {lost.kind, "train",
+          fmt::format(
+              "{}; {}{}",
+              lost.at(fmt::format("after step {} of {}", trainer_.steps_done(), options().steps)),
+              next, trouble)};
+}
+
 TrainResult Run::stopped(TrainOutcome outcome, std::string message) {
-  log_.sync();
+  if (log_) log_->sync();
   result_.outcome = outcome;
   result_.step = trainer_.steps_done();
   result_.folder = folder_;
@@ -215,28 +239,39 @@ TrainResult Run::stopped(TrainOutcome outcome, std::string message) {
 }
 
 TrainResult Run::finish() {
+  result_.step = trainer_.steps_done();
+  result_.folder = folder_;
+  result_.saved = folder_;
+  if (!ranks_.first()) return result_;
   const Batch validation = make_batch(options().language, options().seed, kValidationStream, 0,
                                       options().validation_sequences);
   const Evaluation evaluation = trainer_.evaluate(validation);
   model::Checkpoint final = checkpoint();
   final.card.loss = evaluation.loss;
   final.card.accuracy = evaluation.accuracy;
-  log_.sync();
+  log_->sync();
   result_.sha256 = model::write_checkpoint(folder_, final);
   result_.card = final.card;
-  result_.step = trainer_.steps_done();
-  result_.folder = folder_;
-  result_.saved = folder_;
   fs::remove_all(folder_ / kResume);
   return result_;
 }
 
 TrainResult Run::loop(const ProgressCallback& progress) {
+  try {
+    trainer_.copy_from_first();
+    if (trainer_.steps_done() > 0) result_.saved = state_name();
+    return train(progress);
+  } catch (const LostRank& rank) {
+    throw lost(rank);
+  }
+}
+
+TrainResult Run::train(const ProgressCallback& progress) {
   const std::int64_t first = trainer_.steps_done();
   for (std::int64_t step = 0; step < first; ++step) tokens_ += tokens_of_step(step);
   const std::int64_t first_tokens = tokens_;
   while (trainer_.steps_done() < options().steps) {
-    if (base::stop_requested()) {
+    if (ranks_.any(base::stop_requested())) {
       save();
       return stopped(TrainOutcome::kInterrupted,
                      fmt::format("stopped after step {} of {}, saved; continue with --resume {}",
@@ -271,48 +306,100 @@ TrainResult Run::loop(const ProgressCallback& progress) {
                 .eta_seconds = static_cast<double>(options().steps - done) / rate});
     }
   }
-  return finish();
+  trainer_.expect_same_weights();
+  TrainResult result = finish();
+  try {
+    ranks_.wait_for_all();  // nobody reports success before the files are there
+  } catch (const LostRank&) {
+    if (!ranks_.first()) throw;  // on rank 0 they are there
+  }
+  return result;
+}
+
+// Runs one rank's part; whichever way it ends, the other ranks are told.
+TrainResult together(Ranks& ranks, const std::function<TrainResult()>& work) {
+  try {
+    TrainResult result = work();
+    ranks.leave();
+    return result;
+  } catch (const LostRank& lost) {
+    throw base::Error(lost.kind, "train", lost.at("before the first step"));
+  } catch (const base::Error& error) {
+    ranks.leave_with(error.kind(), error.what());
+    throw;
+  } catch (const std::exception& error) {
+    ranks.leave_with(base::ErrorKind::kEnvironment, error.what());
+    throw;
+  }
 }
 
 }  // namespace
 
 TrainResult start_training(const TrainOptions& options, const fs::path& folder,
+                           const ProgressCallback& progress, Ranks& ranks) {
+  return together(ranks, [&] {
+    validate(options, "train");
+    const RunPlan plan = agree_on({.folder = folder,
+                                   .header = {.options = options,
+                                              .started = base::utc_now(),
+                                              .commit = base::build_commit()}},
+                                  ranks);
+    if (ranks.first()) {
+      base::create_new_folder(folder, "train");
+      write_header(folder, plan.header);
+    }
+    Run run(plan.header, plan.folder, ranks);
+    if (ranks.first()) run.begin_log();
+    return run.loop(progress);
+  });
+}
+
+TrainResult resume_training(const fs::path& folder, const ProgressCallback& progress,
+                            Ranks& ranks) {
+  return together(ranks, [&]() -> TrainResult {
+    RunPlan mine{.resume = true, .folder = folder};
+    if (ranks.first()) {
+      mine.header = read_header(folder);
+      mine.complete = fs::exists(folder / "model.safetensors");
+    }
+    const RunPlan plan = agree_on(std::move(mine), ranks);
+    if (plan.complete) {
+      if (!ranks.first()) return {.folder = plan.folder, .saved = plan.folder};
+      const model::Checkpoint complete = model::read_checkpoint(folder);
+      fs::remove_all(folder / kResume);  // a kill may have come between the two
+      return {.outcome = TrainOutcome::kFinished,
+              .step = complete.card.steps,
+              .folder = folder,
+              .saved = folder,
+              .sha256 = complete.sha256,
+              .card = complete.card};
+    }
+    Run run(plan.header, plan.folder, ranks);
+    if (!ranks.first()) return run.loop(progress);
+    if (plan.header.commit != base::build_commit()) {
+      run.warn(
+          fmt::format("begun by commit {}, continued by {}: the weights may differ in their last "
+                      "bits from an uninterrupted run",
+                      plan.header.commit, base::build_commit()));
+    }
+    if (const auto state = newest_state(folder)) {
+      run.load(*state);
+    } else {
+      run.begin_log();
+    }
+    return run.loop(progress);
+  });
+}
+
+TrainResult start_training(const TrainOptions& options, const fs::path& folder,
                            const ProgressCallback& progress) {
-  validate(options, "train");
-  base::create_new_folder(folder, "train");
-  const RunHeader header{
-      .options = options, .started = base::utc_now(), .commit = base::build_commit()};
-  base::write_file_atomically(folder / kOptions, to_json(header).dump(2) + "\n");
-  Run run(header, folder);
-  run.begin_log();
-  return run.loop(progress);
+  Ranks alone;
+  return start_training(options, folder, progress, alone);
 }
 
 TrainResult resume_training(const fs::path& folder, const ProgressCallback& progress) {
-  const RunHeader header = read_header(folder);
-  if (fs::exists(folder / "model.safetensors")) {
-    const model::Checkpoint complete = model::read_checkpoint(folder);
-    fs::remove_all(folder / kResume);  // a kill may have come between the two
-    return {.outcome = TrainOutcome::kFinished,
-            .step = complete.card.steps,
-            .folder = folder,
-            .saved = folder,
-            .sha256 = complete.sha256,
-            .card = complete.card};
-  }
-  Run run(header, folder);
-  if (header.commit != base::build_commit()) {
-    run.warn(
-        fmt::format("begun by commit {}, continued by {}: the weights may differ in their last "
-                    "bits from an uninterrupted run",
-                    header.commit, base::build_commit()));
-  }
-  if (const auto state = newest_state(folder)) {
-    run.load(*state);
-  } else {
-    run.begin_log();
-  }
-  return run.loop(progress);
+  Ranks alone;
+  return resume_training(folder, progress, alone);
 }
 
 }  // namespace kvphase::train

@@ -5,6 +5,7 @@
 //   resume/step-000100/ a checkpoint with optimizer.safetensors and state.json beside it, renamed
 //                       into place when complete; the newest is kept until the training is complete
 //   config.json, card.json, tokens.json, model.safetensors: the trained model (model/checkpoint.h)
+// Several processes (ranks.h) train together: rank 0 alone has a folder, all end in the same way.
 // Must not print or know terminals; progress goes to a callback.
 #pragma once
 
@@ -16,6 +17,7 @@
 
 #include "model/checkpoint.h"
 #include "train/options.h"
+#include "train/ranks.h"
 
 namespace kvphase::train {
 
@@ -49,13 +51,21 @@ struct TrainResult {
   model::TrainingCard card;  // when finished
 };
 
-// Trains in a new folder. Throws a usage error for wrong options or an existing folder.
+// Trains in a new folder. Throws a usage error for wrong options, an existing folder, or options
+// that are not the same on every rank. When a rank is lost, rank 0 saves its state and every rank
+// throws an error that names the lost one and the last checkpoint. Only rank 0 reports progress,
+// warnings and the card.
 TrainResult start_training(const TrainOptions& options, const std::filesystem::path& folder,
-                           const ProgressCallback& progress);
+                           const ProgressCallback& progress, Ranks& ranks);
+TrainResult start_training(const TrainOptions& options, const std::filesystem::path& folder,
+                           const ProgressCallback& progress);  // one process
 
 // Continues a folder of start_training; the weights become what they would have been without the
 // interruption, bit for bit. A complete one is only reported. Throws a usage error when the folder
-// holds no training or another process trains in it.
+// holds no training or another process trains in it. Only rank 0 reads the folder; the number of
+// processes may be another one than before, with Gloo without effect on the weights.
+TrainResult resume_training(const std::filesystem::path& folder, const ProgressCallback& progress,
+                            Ranks& ranks);
 TrainResult resume_training(const std::filesystem::path& folder, const ProgressCallback& progress);
 
 }  // namespace kvphase::train

@@ -1,5 +1,6 @@
 // The module that cli opens for everything torch: thin bridges from cli/lab_api.h to train and
 // engine.
+#include "base/error.h"
 #include "base/files.h"
 #include "cli/lab_api.h"
 #include "engine/checkpoint_model.h"
@@ -29,7 +30,17 @@ train::TrainOptions options_of(const TrainRequest& request) {
       {"model", {{"vocab_size", language.vocab_size()}, {"context_length", language.length()}}}};
   fitted.merge_patch(request.overrides);
   json.merge_patch(fitted);
-  return train::train_options_from_json(json, "train");
+  train::TrainOptions options = train::train_options_from_json(json, "train");
+  // On the command line, as for every launcher, of each process; recorded of all.
+  const std::int64_t threads = options.threads;
+  options.threads *= request.launch.ranks;
+  if (options.threads > options.batch) {
+    throw base::usage_error("train",
+                            "expected at least a sequence of the batch for every thread, got a "
+                            "batch of {} for {} processes of {} threads",
+                            options.batch, request.launch.ranks, threads);
+  }
+  return options;
 }
 
 TrainOutcome train_model(const TrainRequest& request,
@@ -42,9 +53,12 @@ TrainOutcome train_model(const TrainRequest& request,
               .tokens_per_second = p.tokens_per_second,
               .eta_seconds = p.eta_seconds});
   };
+  const std::optional<train::TrainOptions> options =
+      request.resume ? std::nullopt : std::optional(options_of(request));
+  train::Ranks ranks(request.launch);
   const train::TrainResult result =
-      request.resume ? train::resume_training(request.folder, forward)
-                     : train::start_training(options_of(request), request.folder, forward);
+      options ? train::start_training(*options, request.folder, forward, ranks)
+              : train::resume_training(request.folder, forward, ranks);
   TrainOutcome outcome{.message = result.message, .warnings = result.warnings};
   switch (result.outcome) {
     case train::TrainOutcome::kFinished:
