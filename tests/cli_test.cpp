@@ -99,6 +99,8 @@ TEST_F(Program, SaysBadInputInOneLineWithCodeTwo) {
   write("one.json", R"({"name":"mine","modulus":4,"n":9,"correct":[1,2,3,4]})");
   write("huge.json", R"({"modulus":4,"n":9000000000000,"correct":[1,2,3,4]})");
   write("huge.csv", "residue,correct,n\n0,9999999999999,9999999999999\n1,1,2\n");
+  write("offset.csv", "position,score\n0,1000000000000007\n1,1000000000000001\n");
+  write("tiny.csv", "position,score\n0,1e-200\n1,2e-200\n");
   write("large.jsonl", "{\"item\":1,\"position\":3,\"score\":1e999}\n");
   struct Case {
     const char* arguments;
@@ -121,6 +123,9 @@ TEST_F(Program, SaysBadInputInOneLineWithCodeTwo) {
                                          {"analyze huge.json", "0 to 999999999999"},
                                          {"analyze huge.csv", "0 to 999999999999"},
                                          {"analyze large.jsonl", "beyond 64-bit"},
+                                         {"analyze offset.csv", "common offset off"},
+                                         {"analyze tiny.csv", "scale them up"},
+                                         {"analyze rows.csv --seed -1", "--seed"},
                                          {"analyze bad.csv --sede 3", "did you mean '--seed'?"},
                                          {"analyse bad.csv", "did you mean 'analyze'?"},
                                          {"analyze", "file is required"},

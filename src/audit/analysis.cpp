@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <future>
-#include <limits>
 
 #include "audit/contrasts.h"
 #include "audit/findable.h"
@@ -542,24 +541,6 @@ std::string make_title(const Dataset& data) {
 
 constexpr float kLargestScore = 1e30F;  // their squares are added up
 
-// Scores are kept in 32 bits: around a large offset their differences would be lost.
-void check_resolution(const ScoreRows& rows) {
-  constexpr float kFewestSteps = 100;
-  const stats::ScoreTable table = score_table(rows, main_column(rows));
-  if (table.cells() == 0) return;
-  const auto [low, high] = std::ranges::minmax(table.score);
-  const auto largest = static_cast<float>(std::max(std::abs(low), std::abs(high)));
-  const double step = static_cast<double>(
-      std::nextafter(largest, std::numeric_limits<float>::infinity()) - largest);
-  if (high > low && high - low < static_cast<double>(kFewestSteps) * step) {
-    throw base::usage_error("analyze",
-                            "expected scores whose differences 32 bits can hold, got {:g} to {:g}, "
-                            "where 32-bit numbers "
-                            "are {:.2g} apart; take the common offset off",
-                            low, high, step);
-  }
-}
-
 void check(const Dataset& data, const AnalysisOptions& options) {
   if (data.modulus < 2 || data.counts.has_value() == data.rows.has_value()) {
     throw base::usage_error(
@@ -577,7 +558,6 @@ void check(const Dataset& data, const AnalysisOptions& options) {
       }
     }
   }
-  if (data.rows && !data.rows->has_right_wrong) check_resolution(*data.rows);
   if (options.stride && *options.stride < 2) {
     throw base::usage_error("analyze", "expected a stride of 2 or more, got {}", *options.stride);
   }

@@ -7,6 +7,7 @@
 
 #include "audit/overlap.h"
 #include "audit/scores.h"
+#include "audit/wording.h"
 #include "base/error.h"
 #include "stats/paired.h"
 
@@ -122,7 +123,7 @@ Confirmation confirm(const Result& explored, const Dataset& first, const Dataset
   c.n = e.n;
   const bool share = explored.score == "accuracy";
   const auto size = [&](double x) {
-    return share ? fmt::format("{:.1f}", 100 * x) : fmt::format("{:.3f}", x);
+    return share ? fmt::format("{:.1f}", 100 * x) : score_text(x);
   };
   const std::string unit = share ? " points" : "";
   const std::string pair =

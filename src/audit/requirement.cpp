@@ -37,7 +37,7 @@ bool is_share(const Result& r) { return r.score == "accuracy"; }
 std::string percent(double x) { return fmt::format("{:.1f}%", 100 * x); }
 
 std::string size_of(const Result& r, double x) {
-  return is_share(r) ? fmt::format("{:.1f} points", 100 * x) : fmt::format("{:.3f}", x);
+  return is_share(r) ? fmt::format("{:.1f} points", 100 * x) : score_text(x);
 }
 
 Decision decide_worst(double wanted, const Result& r, const RequirementInput& input) {

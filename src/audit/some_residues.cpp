@@ -54,14 +54,14 @@ std::string percent(std::optional<double> x) {
 
 std::string difference(const Result& r, std::optional<double> x) {
   if (!x) return "undefined";
-  return r.score == "accuracy" ? fmt::format("{:.1f} points", 100 * *x) : fmt::format("{:.3f}", *x);
+  return r.score == "accuracy" ? fmt::format("{:.1f} points", 100 * *x) : score_text(*x);
 }
 
 record::Verdict decide_some(const Result& r, std::int64_t modulus, const AnalysisOptions& options,
                             std::optional<double> dip, bool all_equal) {
   const bool share = r.score == "accuracy";
   const auto value = [&](std::optional<double> x) {
-    return share ? percent(x) : x ? fmt::format("{:.3f}", *x) : "undefined";
+    return share ? percent(x) : x ? score_text(*x) : "undefined";
   };
   const std::string asked = fmt::format("{} of {} residues", r.residues.size(), modulus);
   if (r.design.scored == 0) {

@@ -24,12 +24,12 @@ bool is_share(const Result& r) { return r.score == "accuracy"; }
 
 std::string value(const Result& r, std::optional<double> x) {
   if (!x) return "undefined";
-  return is_share(r) ? fmt::format("{:.1f}%", 100 * *x) : fmt::format("{:.3f}", *x);
+  return is_share(r) ? fmt::format("{:.1f}%", 100 * *x) : score_text(*x);
 }
 
 std::string difference(const Result& r, std::optional<double> x) {
   if (!x) return "undefined";
-  return is_share(r) ? fmt::format("{:.1f} points", 100 * *x) : fmt::format("{:.3f}", *x);
+  return is_share(r) ? fmt::format("{:.1f} points", 100 * *x) : score_text(*x);
 }
 
 std::string score_word(const Result& r) { return is_share(r) ? "accuracy" : "mean " + r.score; }
@@ -106,9 +106,7 @@ constexpr std::int64_t kAlwaysLooked = 12;
 // A whole phase of some period that these data should have shown, without a single prompt: no
 // period can then be ruled out. Smallest period first.
 std::optional<std::string> unseen_phase(const Result& r, const Coverage& coverage) {
-  if (const auto phases = empty_phases(r); !phases.empty()) {
-    return fmt::format("{} no scored prompt", names(phases, "phase"));
-  }
+  if (!empty_phases(r).empty()) return "a whole phase was not seen";  // unseen() names it
   const auto length = std::ssize(coverage.seen);
   std::int64_t largest = length / 2;
   if (coverage.residues && !r.period.candidates.empty()) {

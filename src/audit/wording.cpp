@@ -2,7 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace kvphase::audit {
+
+std::string score_text(double score) {
+  return std::abs(score) < 1e6 ? fmt::format("{:.3f}", score) : fmt::format("{:.4g}", score);
+}
 
 std::string p_text(std::optional<double> p) {
   if (!p) return "p unknown";

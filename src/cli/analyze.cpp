@@ -156,6 +156,7 @@ void declare(CLI::App& app, AnalyzeOptions& o) {
   app.add_option("--out", o.out, "New folder for result.json, residues.csv and the report");
   app.add_option("--junit", o.junit, kJunitHelp)->type_name("FILE");
   app.add_option("--seed", o.analysis.seed, "Of permutations and bootstrap; same seed, same bytes")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--permutations", o.analysis.permutations,
                  "More: smaller p-values can be told apart")

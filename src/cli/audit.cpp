@@ -196,7 +196,8 @@ Action add_audit(CLI::App& options) {
                               fmt::join(tasks, " | ")))
       ->check(CLI::IsMember(tasks).description(""));
   const auto in_words = declare_task_options(options, arguments->endpoint.task.task);
-  options.add_option("--seed", arguments->seed, "Seed of prompts and resampling (default 1)");
+  options.add_option("--seed", arguments->seed, "Seed of prompts and resampling (default 1)")
+      ->check(CLI::NonNegativeNumber);
   options.add_option("--stride", settings.stride,
                      "Stride to fold by when the model has no chunked layer of its own");
   options.add_option("--min-accuracy", settings.min_accuracy,

@@ -73,6 +73,7 @@ Action add_calibrate(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--seed", o->seed, "Of the simulation; the default is the published study's")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_flag("--scores", o->scores,
                "Instead: how many fewer items a log-probability margin needs than right/wrong");

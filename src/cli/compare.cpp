@@ -254,7 +254,8 @@ Action add_compare(CLI::App& options) {
       ->type_name("N,N,...")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
-  options.add_option("--seed", arguments->seed, "Seed of prompts and resampling (default 1)");
+  options.add_option("--seed", arguments->seed, "Seed of prompts and resampling (default 1)")
+      ->check(CLI::NonNegativeNumber);
   options.add_flag("--no-repeat", arguments->no_repeat,
                    "Do not ask A twice: cheaper, but there is no noise floor then");
   options.add_flag("--require-same", arguments->require_same,

@@ -170,7 +170,8 @@ Action add_demo(CLI::App& options) {
   options.add_option("--stride", arguments->stride,
                      "Stride S of the chunked models, 2..12 (default 4)");
   options.add_option("--window", arguments->window, "Window W (default: the stride)");
-  options.add_option("--seed", arguments->seed, "Seed of weights, data and prompts (default 2)");
+  options.add_option("--seed", arguments->seed, "Seed of weights, data and prompts (default 2)")
+      ->check(CLI::NonNegativeNumber);
   options.add_option("--items", arguments->items, "Items per audit (default 576)");
   options.add_option("--steps", arguments->steps, "Optimiser steps (default: the recipe's)");
   return [arguments](const Session& session) { return run_demo(*arguments, session); };

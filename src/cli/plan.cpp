@@ -195,7 +195,9 @@ Action add_plan(CLI::App& app) {
                "Also measure how many items a log-probability margin would need");
   app.add_option("--runs", r.runs, "Simulated audits behind each power figure")
       ->capture_default_str();
-  app.add_option("--seed", r.seed, "Of the simulation")->capture_default_str();
+  app.add_option("--seed", r.seed, "Of the simulation")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_flag("--json", o->json, "The plan as JSON");
   return [o](const Session& session) { return plan(*o, session); };
 }

@@ -187,7 +187,8 @@ Action add_train(CLI::App& options) {
   options.add_option("--window", arguments->window,
                      "Window W of chunked layers (default: the stride)");
   options.add_option("--steps", arguments->steps, "Optimiser steps");
-  options.add_option("--seed", arguments->seed, "Seed of weights and data");
+  options.add_option("--seed", arguments->seed, "Seed of weights and data")
+      ->check(CLI::NonNegativeNumber);
   options.add_option("--threads", arguments->threads,
                      "Threads of each process; another number of threads in all may change the "
                      "last bits");

@@ -205,6 +205,30 @@ std::int64_t RowCollector::integer(const Cell& cell, std::size_t line,
   return static_cast<std::int64_t>(value);
 }
 
+float RowCollector::narrow(double value, Range& range) const {
+  range.high = range.low ? std::max(range.high, value) : value;
+  range.low = range.low ? std::min(*range.low, value) : value;
+  return static_cast<float>(value);
+}
+
+// Scores are kept in 32 bits: around a large offset, or far below 1e-38, their differences would be
+// lost without a word.
+void RowCollector::check_range(const Range& range, std::string_view what) const {
+  constexpr double kFewestSteps = 100;
+  if (!range.low || *range.low == range.high) return;
+  const auto largest = static_cast<float>(std::max(std::abs(*range.low), std::abs(range.high)));
+  const double step = static_cast<double>(
+      std::nextafter(largest, std::numeric_limits<float>::infinity()) - largest);
+  if (range.high - *range.low < kFewestSteps * step) {
+    throw base::usage_error(
+        "analyze",
+        "{}: expected differences of {} that 32-bit numbers can hold, got {} to "
+        "{}, where these are {:.2g} apart; take the common offset off, or scale "
+        "them up",
+        file_, what, *range.low, range.high, step);
+  }
+}
+
 void RowCollector::add(const RawRow& row) {
   const bool by_residue = row.position.kind == Cell::Kind::kEmpty;
   residues_only_ = residues_only_ || by_residue;
@@ -232,17 +256,18 @@ void RowCollector::add(const RawRow& row) {
           "to 1 as correct, got '{}'; name a score of another scale with --score",
           at(row.line), row.correct.text);
     }
-    score = static_cast<float>(share);
+    score = narrow(share, score_range_);
     fractional_ = true;
   } else if (reply != Reply::kMissing) {
     any_correct_ = true;
     score = reply == Reply::kRight ? 1.0F : 0.0F;
   }
   if (row.score.kind != Cell::Kind::kEmpty) {
-    score = static_cast<float>(finite(row.score, row.line, "score"));
+    const double value = finite(row.score, row.line, "score");
+    score = narrow(value, score_range_);
     if (row.correct.kind == Cell::Kind::kEmpty) {
-      if (score == 0.0F || score == 1.0F) {
-        reply = score == 1.0F ? Reply::kRight : Reply::kWrong;
+      if (value == 0 || value == 1) {
+        reply = value == 1 ? Reply::kRight : Reply::kWrong;
         any_correct_ = true;
       } else {
         fractional_ = true;
@@ -259,18 +284,20 @@ void RowCollector::add(const RawRow& row) {
   rows_.position.push_back(static_cast<std::int32_t>(position));
   rows_.reply.push_back(reply);
   rows_.score.push_back(score);
-  const auto optional = [&](const Cell& cell, std::string_view what) {
-    return cell.kind == Cell::Kind::kEmpty ? kAbsent
-                                           : static_cast<float>(finite(cell, row.line, what));
+  const auto optional = [&](const Cell& cell, std::string_view what, Range& range) {
+    return cell.kind == Cell::Kind::kEmpty ? kAbsent : narrow(finite(cell, row.line, what), range);
   };
-  rows_.logprob.push_back(optional(row.logprob, "log-probability"));
-  rows_.margin.push_back(optional(row.margin, "margin"));
+  rows_.logprob.push_back(optional(row.logprob, "log-probability", logprob_range_));
+  rows_.margin.push_back(optional(row.margin, "margin", margin_range_));
 }
 
 Dataset RowCollector::finish(const ImportOptions& options) {
   if (raw_items_.empty()) {
     throw base::usage_error("analyze", "{}: expected rows with results, got none", file_);
   }
+  check_range(score_range_, "score");
+  check_range(logprob_range_, "log-probability");
+  check_range(margin_range_, "margin");
   Dataset data;
   rows_.items_known = items_;
   rows_.has_right_wrong = any_correct_ && !fractional_;

@@ -51,6 +51,13 @@ class RowCollector {
   std::string at(std::size_t line) const;
   double finite(const Cell& cell, std::size_t line, std::string_view what) const;
   std::int64_t integer(const Cell& cell, std::size_t line, std::string_view what) const;
+  // Values of a column before they were rounded to 32 bits.
+  struct Range {
+    std::optional<double> low;
+    double high = 0;
+  };
+  float narrow(double value, Range& range) const;
+  void check_range(const Range& range, std::string_view what) const;
 
   std::string file_;
   bool items_;
@@ -61,6 +68,9 @@ class RowCollector {
   std::vector<std::size_t> lines_;
   std::vector<std::size_t> repeat_lines_;
   std::vector<RepeatRow> repeats_;
+  Range score_range_;
+  Range logprob_range_;
+  Range margin_range_;
   bool residues_only_ = false;
   bool any_correct_ = false;
   bool fractional_ = false;

@@ -10,6 +10,8 @@ namespace {
 constexpr double kSmallestShownP = 1e-4;
 
 std::string fixed(double value, int decimals) {
+  constexpr double kManyDigits = 1e6;
+  if (std::abs(value) >= kManyDigits) return fmt::format("{:.4g}", value);
   std::string text = fmt::format("{:.{}f}", value, decimals);
   // "-0.0" says something that the number does not.
   if (text.starts_with('-') && text.find_first_not_of("-0.") == std::string::npos) text.erase(0, 1);

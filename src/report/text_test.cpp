@@ -32,6 +32,11 @@ TEST(Text, NamesWhatIsUndefinedInsteadOfShowingZero) {
   EXPECT_EQ(period_text(tested), "none found");
 }
 
+TEST(Text, WritesLargeScoresShort) {
+  EXPECT_EQ(value_text(5.0000000752e28, Unit::kScore), "5e+28");
+  EXPECT_EQ(difference_text(-1234567.8, Unit::kNats), "-1.235e+06 nats");
+}
+
 TEST(Text, NeverWritesMinusZero) {
   EXPECT_EQ(value_text(-0.00001, Unit::kShare), "0.0%");
   EXPECT_EQ(value_text(-0.00001, Unit::kNats), "0.000");

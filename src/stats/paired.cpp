@@ -46,6 +46,7 @@ Estimate difference(double b, double c, double n, double level) {
 PhaseMatrix phase_matrix(const ScoreTable& table, std::int64_t phases) {
   if (phases < 1) throw base::usage_error("stats", "expected at least 1 phase, got {}", phases);
   PhaseMatrix matrix{.phases = static_cast<std::size_t>(phases)};
+  matrix.cell.reserve(table.items() * matrix.phases);
   std::vector<double> sum(matrix.phases);
   std::vector<double> n(matrix.phases);
   for (std::size_t i = 0; i < table.items(); ++i) {
