@@ -16,6 +16,8 @@ constexpr std::int64_t kDefaultOffsets = 24;
 constexpr std::int64_t kUnknownPeriod = 4;  // stands for an unknown stride: the commonest one
 constexpr std::int64_t kPermutations = 199;
 constexpr std::int64_t kMostItems = 100000;
+constexpr std::int64_t kMostCochranItems = 6400;
+constexpr std::int64_t kMostCochranCells = 250000;
 
 void check(const PlanRequest& r, std::int64_t offsets, std::int64_t period) {
   const auto open = [](double x) { return x > 0 && x < 1; };
@@ -27,6 +29,11 @@ void check(const PlanRequest& r, std::int64_t offsets, std::int64_t period) {
   if (!open(r.power) || !open(r.level) || r.power <= r.level) {
     throw base::usage_error("plan", "expected 0 < level < power < 1, got {} and {}", r.level,
                             r.power);
+  }
+  // With 199 permutations no p is below 1/200: a smaller level would never be reached.
+  constexpr double kLeastLevel = 0.01;
+  if (r.level < kLeastLevel) {
+    throw base::usage_error("plan", "expected a level of {} or more, got {}", kLeastLevel, r.level);
   }
   constexpr std::int64_t kMostOffsets = 4096;  // more prompts per item than anybody asks
   constexpr std::int64_t kMostTokens = 100'000'000;
@@ -123,7 +130,9 @@ std::optional<std::int64_t> cochran_items(const PlanRequest& r, std::int64_t per
   const stats::PairMoments m = stats::pair_moments(r.accuracy, r.gap, r.item_sd);
   std::vector<double> phases(static_cast<std::size_t>(period), m.share_a);
   phases.back() = std::max(m.share_b, 1e-9);
-  return stats::cochran_size(phases, r.power, r.item_sd, r.level, 6400, r.seed);
+  // Its simulation takes a few seconds at most.
+  const std::int64_t most = std::min<std::int64_t>(kMostCochranItems, kMostCochranCells / period);
+  return stats::cochran_size(phases, r.power, r.item_sd, r.level, most, r.seed);
 }
 
 PresetLine preset_line(const stats::PlanPreset& preset, const PlanRequest& r, std::int64_t offsets,

@@ -61,7 +61,8 @@ struct Plan {
   PlanPower right;                  // the period named is the right one
   ConfirmSizes confirm;
   // Known stride: items, each once per phase, at which Cochran's Q finds that phases differ, of the
-  // steps 10, 20, 30, 50, 75, 100, ...; empty: unknown stride, or more than 6,400.
+  // steps 10, 20, 30, 50, 75, 100, ...; empty: unknown stride, or more than 6,400
+  // (with more than 39 phases, than 250,000 cells).
   std::optional<std::int64_t> one_per_phase;
   std::optional<std::int64_t>
       gate_items;  // to show the requirement; empty: not asked or impossible

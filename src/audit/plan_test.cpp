@@ -75,6 +75,7 @@ TEST(Plan, RefusesSizesThatCannotBe) {
   EXPECT_THROW(make_plan({.gap = 0}), base::Error);
   EXPECT_THROW(make_plan({.stride = 16, .offsets = 24}), base::Error);
   EXPECT_THROW(make_plan({.power = 0.01}), base::Error);
+  EXPECT_THROW(make_plan({.level = 1e-6}), base::Error) << "would be simulated without an end";
   EXPECT_THROW(make_plan({.requirement = 1.0}), base::Error);
   EXPECT_THROW(make_plan({.stride = 100'000}), base::Error) << "an hour and all memory";
   EXPECT_THROW(make_plan({.stride = 0}), base::Error);

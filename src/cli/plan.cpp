@@ -30,7 +30,7 @@ std::string tokens_text(const std::optional<std::int64_t>& tokens) {
 
 std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
-std::string confirm_text(const audit::Plan& plan) {
+std::string confirm_text(const audit::Plan& plan, bool stride_known) {
   const audit::ConfirmSizes& c = plan.confirm;
   std::string out = fmt::format(
       "\nTo confirm two phases chosen beforehand on fresh items (kvphase analyze --confirm), by "
@@ -45,11 +45,14 @@ std::string confirm_text(const audit::Plan& plan) {
   }
   out += fmt::format("  other items for each phase        {} items a phase, {} prompts\n",
                      c.unpaired, 2 * c.unpaired);
-  if (plan.one_per_phase) {
+  if (stride_known) {
     out += fmt::format(
         "To show that the {} phases differ at all (Cochran's Q, simulated):\n"
-        "  each item once at every phase     {} items, {} prompts\n",
-        plan.assumed_period, *plan.one_per_phase, *plan.one_per_phase * plan.assumed_period);
+        "  each item once at every phase     {}\n",
+        plan.assumed_period,
+        plan.one_per_phase ? fmt::format("{} items, {} prompts", *plan.one_per_phase,
+                                         *plan.one_per_phase * plan.assumed_period)
+                           : std::string("more items than are simulated"));
   }
   return out;
 }
@@ -77,7 +80,7 @@ std::string text(const audit::Plan& plan, const PlanOptions& options,
                   : fmt::format(
                         "Simulated at these sizes: a period is named in {}, the right one in {}.\n",
                         share(plan.simulated), share(plan.right));
-  out += confirm_text(plan);
+  out += confirm_text(plan, r.stride.has_value());
   if (r.requirement) {
     out +=
         fmt::format("\nTo show that every one of {} phases is right in at least {} of prompts:\n",
