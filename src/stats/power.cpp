@@ -115,6 +115,12 @@ std::optional<std::int64_t> gate_size(double share, double requirement, std::int
   if (share == 1) return all_right_size(requirement, alpha);
   const double wanted = std::pow(power, 1 / static_cast<double>(phases));
   constexpr std::int64_t kRun = 21;  // longer than one tooth of the saw for shares up to 0.95
+  // The teeth rise with n: where none of the last ones is high enough, none before them is.
+  bool any = false;
+  for (std::int64_t n = most; n < most + kRun; ++n) {
+    any = any || pass_chance(n, share, requirement, alpha) >= wanted;
+  }
+  if (!any) return std::nullopt;
   std::int64_t good = 0;
   for (std::int64_t n = all_right_size(requirement, alpha); n <= most + kRun; ++n) {
     good = pass_chance(n, share, requirement, alpha) >= wanted ? good + 1 : 0;
