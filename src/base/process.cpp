@@ -132,8 +132,11 @@ std::vector<JobOutcome> run_jobs(
         ::close(running[i].pipe);
         outcomes[job].status = wait_status(running[i].pid);
         running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
+        const std::vector<int>& accepted = jobs[job].accepted;
+        if (std::ranges::find(accepted, outcomes[job].status) == accepted.end()) continue;
         const bool more = outcomes[job].commands_run < jobs[job].commands.size();
-        if (more && outcomes[job].status == 0 && !stop_requested()) launch(job);
+        if (more && !stop_requested()) launch(job);
+        outcomes[job].done = !more;
       }
     }
   } catch (...) {

@@ -15,6 +15,7 @@ struct Job {
   std::string name;
   // Commands (program and arguments) run one after the other until one fails.
   std::vector<std::vector<std::string>> commands;
+  std::vector<int> accepted = {0};  // exit statuses that are no failure
   std::vector<std::pair<std::string, std::string>>
       environment;  // set in addition to this process's
 };
@@ -23,6 +24,7 @@ struct JobOutcome {
   int status = 0;  // exit status of the last command run; 128 + signal when killed
   std::size_t commands_run = 0;
   std::string last_line;  // of its stderr: the reason when it failed
+  bool done = false;      // all commands ran, none failed
 };
 
 // Runs the jobs, at most `workers` at a time, in order. on_line gets every stderr line of a job as

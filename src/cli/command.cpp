@@ -8,6 +8,7 @@ namespace {
 constexpr std::array kCommands = {
     Command{"demo", "Train three small models, audit each by phase, show the effect", add_demo},
     Command{"train", "Train a model from a recipe", add_train},
+    Command{"family", "Train and audit the paper's designs, cell by cell", add_family},
     Command{"audit", "Find a model's periodic weak spots", add_audit},
     Command{"compare", "The same prompts on several servers: where do they differ?", add_compare},
     Command{"analyze", "A verdict and a report from results you already have", add_analyze, false},

@@ -96,6 +96,20 @@ std::vector<Design> paper_designs() {
   };
 }
 
+// The paper's designs, each chunked one of several KV heads followed by its staggered twin.
+std::vector<Design> all_designs() {
+  std::vector<Design> all;
+  for (Design design : paper_designs()) {
+    const bool twin = design.attention == AttentionKind::kChunked && design.kv_heads > 1;
+    all.push_back(design);
+    if (!twin) continue;
+    design.name += "-staggered";
+    design.chunk.grid = GridKind::kStaggered;
+    all.push_back(std::move(design));
+  }
+  return all;
+}
+
 // 1 separator, 16 fillers, 64 keys and 64 values: the lookup language of the training recipe.
 ModelConfig small_shape(std::int64_t kv_heads) {
   ModelConfig config;
@@ -157,10 +171,10 @@ const std::vector<Named>& all_presets() {
     list.push_back({"small/control", apply(control, small_shape(1), 1)});
     list.push_back({"small/chunked", apply(Design{}, small_shape(1), 1)});
     list.push_back({"small/staggered", staggered()});
-    for (const Design& design : paper_designs()) {
+    for (const Design& design : all_designs()) {
       list.push_back({"small/" + design.name, apply(design, small_shape(design.kv_heads), 1)});
     }
-    for (const Design& design : paper_designs()) {
+    for (const Design& design : all_designs()) {
       list.push_back({"qwen3-0.6b/" + design.name, apply(design, qwen3_shape(design.kv_heads), 0)});
     }
     for (const Named& named : list) validate(named.config, named.name);
@@ -170,6 +184,20 @@ const std::vector<Named>& all_presets() {
 }
 
 }  // namespace
+
+const std::vector<std::string>& design_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list;
+    for (const Design& design : all_designs()) list.push_back(design.name);
+    return list;
+  }();
+  return names;
+}
+
+const std::vector<std::string>& shape_names() {
+  static const std::vector<std::string> names = {"small", "qwen3-0.6b"};
+  return names;
+}
 
 const std::vector<std::string>& preset_names() {
   static const std::vector<std::string> names = [] {

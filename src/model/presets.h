@@ -15,6 +15,9 @@
 // since two layers of full attention hardly learn the lookup at this size). What the paper does not
 // say is assumed: gate and payload maps per offset.
 //
+// Every chunked design with two or more KV heads also has a twin on staggered grids, "-staggered":
+// KV head g's windows start floor(g*S/G) tokens later; as many parameters and cache entries.
+//
 // The demonstration's: small/control, small/chunked (W4/S4, one KV head of width 32) and
 // small/staggered (two KV heads of width 16, whose grids are 2 tokens apart: the same cache bytes).
 #pragma once
@@ -29,6 +32,12 @@ namespace kvphase::model {
 
 // "small/w8s8-1kv", ...: every preset, in the order of the list above, the small shape first.
 const std::vector<std::string>& preset_names();
+
+// The paper's designs and their staggered twins, without a shape: "w8s8-1kv", ...
+const std::vector<std::string>& design_names();
+
+// "small" and "qwen3-0.6b".
+const std::vector<std::string>& shape_names();
 
 // Throws a usage error with the nearest valid name.
 ModelConfig preset(std::string_view name);

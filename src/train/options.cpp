@@ -27,15 +27,25 @@ void validate(const TrainOptions& options, std::string_view scope) {
   count("warmup_steps", options.warmup_steps, 0);
   count("first_records", options.first_records, 0);
   count("first_haystack", options.first_haystack, 0);
+  count("first_batch", options.first_batch, 0);
+  count("curriculum_hold", options.curriculum_hold, 0);
   count("curriculum_steps", options.curriculum_steps, 0);
   count("threads", options.threads, 1);
   count("checkpoint_interval", options.checkpoint_interval, 0);
   count("validation_sequences", options.validation_sequences, 1);
-  if (options.threads > options.batch) {
+  const std::int64_t smallest_batch =
+      options.first_batch > 0 ? std::min(options.first_batch, options.batch) : options.batch;
+  if (options.threads > smallest_batch) {
     throw base::usage_error(scope, "expected 'threads' of at most 'batch' ({}), got {}",
-                            options.batch, options.threads);
+                            smallest_batch, options.threads);
   }
   const bool curriculum = options.curriculum_steps > 0;
+  if (!curriculum && (options.first_batch > 0 || options.curriculum_hold > 0)) {
+    throw base::usage_error(
+        scope,
+        "expected 'first_batch' and 'curriculum_hold' only with 'curriculum_steps', got {} and {}",
+        options.first_batch, options.curriculum_hold);
+  }
   if ((options.first_records > 0) != curriculum || (options.first_haystack > 0) != curriculum ||
       options.first_records > options.language.records ||
       options.first_haystack > options.language.haystack ||
@@ -85,6 +95,8 @@ base::Json to_json(const TrainOptions& options) {
   json["batch"] = options.batch;
   json["first_records"] = options.first_records;
   json["first_haystack"] = options.first_haystack;
+  json["first_batch"] = options.first_batch;
+  json["curriculum_hold"] = options.curriculum_hold;
   json["curriculum_steps"] = options.curriculum_steps;
   json["learning_rate"] = options.learning_rate;
   json["warmup_steps"] = options.warmup_steps;
@@ -114,6 +126,8 @@ TrainOptions train_options_from_json(const base::Json& json, std::string_view sc
   options.batch = reader.integer("batch", defaults.batch);
   options.first_records = reader.integer("first_records", defaults.first_records);
   options.first_haystack = reader.integer("first_haystack", defaults.first_haystack);
+  options.first_batch = reader.integer("first_batch", defaults.first_batch);
+  options.curriculum_hold = reader.integer("curriculum_hold", defaults.curriculum_hold);
   options.curriculum_steps = reader.integer("curriculum_steps", defaults.curriculum_steps);
   options.learning_rate = reader.real("learning_rate", defaults.learning_rate);
   options.warmup_steps = reader.integer("warmup_steps", defaults.warmup_steps);
@@ -138,17 +152,27 @@ void fit_model_to_language(TrainOptions& options) {
   options.model.context_length = options.language.length();
 }
 
+// `first` while the curriculum holds, then evenly up or down to `last`.
+static std::int64_t at_step(const TrainOptions& options, std::int64_t step, std::int64_t first,
+                            std::int64_t last) {
+  const std::int64_t risen = step - options.curriculum_hold;
+  if (risen >= options.curriculum_steps) return last;
+  return first + (last - first) * std::max<std::int64_t>(0, risen) / options.curriculum_steps;
+}
+
 task::LookupLanguage language_at(const TrainOptions& options, std::int64_t step) {
   task::LookupLanguage language = options.language;
-  if (step < options.curriculum_steps) {
-    const auto at_step = [&](std::int64_t first, std::int64_t last) {
-      return first + (last - first) * step / options.curriculum_steps;
-    };
-    language.records = at_step(options.first_records, language.records);
-    language.haystack = at_step(options.first_haystack, language.haystack);
+  if (options.curriculum_steps > 0) {
+    language.records = at_step(options, step, options.first_records, language.records);
+    language.haystack = at_step(options, step, options.first_haystack, language.haystack);
     language.queries = std::min(language.queries, language.records);
   }
   return language;
+}
+
+std::int64_t batch_at(const TrainOptions& options, std::int64_t step) {
+  if (options.curriculum_steps == 0 || options.first_batch == 0) return options.batch;
+  return at_step(options, step, options.first_batch, options.batch);
 }
 
 double learning_rate_at(const TrainOptions& options, std::int64_t step) {

@@ -20,10 +20,13 @@ struct TrainOptions {
 
   std::int64_t steps = 700;  // optimiser steps: longer training makes weak phases rarer
   std::int64_t batch = 64;   // sequences per step
-  // Records and haystack tokens per sequence at the start, rising evenly to all of them over the
-  // first curriculum_steps. Full attention in every layer hardly learns without. 0: no curriculum.
+  // Records and haystack tokens per sequence during the first curriculum_hold steps, then rising
+  // evenly to all of them over curriculum_steps. Full attention in every layer hardly learns
+  // without, nor does anything at 64 records. 0: no curriculum.
   std::int64_t first_records = 0;
   std::int64_t first_haystack = 0;
+  std::int64_t first_batch = 0;  // sequences per step during the hold; 0: `batch`
+  std::int64_t curriculum_hold = 0;
   std::int64_t curriculum_steps = 0;
   double learning_rate = 3e-3;              // at its highest, right after warm-up
   std::int64_t warmup_steps = 50;           // linear rise from 0
@@ -52,6 +55,9 @@ void fit_model_to_language(TrainOptions& options);
 // The language of optimiser step `step` (0-based): during the curriculum a shorter haystack, fewer
 // records and at most as many queries.
 task::LookupLanguage language_at(const TrainOptions& options, std::int64_t step);
+
+// Sequences of optimiser step `step` (0-based).
+std::int64_t batch_at(const TrainOptions& options, std::int64_t step);
 
 // Learning rate of optimiser step `step` (0-based): linear warm-up, then half a cosine from
 // learning_rate down to final_fraction of it at the last step.

@@ -66,14 +66,15 @@ StepResult Trainer::step() {
   const std::int64_t shards = options_.threads;  // of all ranks
   const std::int64_t first = model::shard_begin(shards, ranks_.size(), ranks_.rank());
   const std::int64_t after = model::shard_begin(shards, ranks_.size(), ranks_.rank() + 1);
+  const std::int64_t sequences = batch_at(options_, state_.step);
   const Batch batch = make_batch(language_at(options_, state_.step), options_.seed, kTrainStream,
-                                 static_cast<std::uint64_t>(state_.step), options_.batch);
+                                 static_cast<std::uint64_t>(state_.step), sequences);
   const auto answers = static_cast<double>(batch.targets.numel());
   std::vector<Shard> done(static_cast<std::size_t>(after - first));
   model::run_shards(after - first, [&](std::int64_t s) {
     Shard& shard = done[static_cast<std::size_t>(s)];
-    shard = forward(batch, model::shard_begin(options_.batch, shards, first + s),
-                    model::shard_begin(options_.batch, shards, first + s + 1));
+    shard = forward(batch, model::shard_begin(sequences, shards, first + s),
+                    model::shard_begin(sequences, shards, first + s + 1));
     shard.gradients = torch::autograd::grad({shard.loss_sum}, parameters_.leaves,
                                             {torch::full({}, 1 / answers)}, {}, false,
                                             /*allow_unused=*/true);

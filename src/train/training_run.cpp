@@ -67,7 +67,7 @@ class Run {
  private:
   const TrainOptions& options() const { return header_.options; }
   std::int64_t tokens_of_step(std::int64_t step) const {
-    return options().batch * language_at(options(), step).length();
+    return batch_at(options(), step) * language_at(options(), step).length();
   }
   double seconds() const { return seconds_before_ + watch_.seconds(); }
 
