@@ -39,6 +39,16 @@ TEST(Jobs, StopAtTheirFirstFailingCommandAndKeepItsReason) {
   EXPECT_EQ(outcomes[1].status, 128 + 9);
 }
 
+TEST(Jobs, GoOnAfterAnAcceptedStatusOnly) {
+  Job job = shell("a", {"exit 3", "exit 3", "echo last >&2"});
+  EXPECT_FALSE(run_jobs({job}, 1, {})[0].done);
+  job.accepted = {0, 3};
+  const auto outcome = run_jobs({job}, 1, {})[0];
+  EXPECT_TRUE(outcome.done);
+  EXPECT_EQ(outcome.commands_run, 3U);
+  EXPECT_EQ(outcome.last_line, "last");
+}
+
 TEST(Jobs, SeeTheirEnvironment) {
   Job job = shell("a", {"test \"$KVPHASE_TEST\" = \"x y\""});
   job.environment = {{"KVPHASE_TEST", "x y"}};

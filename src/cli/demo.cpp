@@ -101,8 +101,7 @@ base::Job job_for(const DemoModel& model, const DemoArguments& arguments, const 
                                           "--threads",
                                           "1"};
   // An audit may be inconclusive (a model that answers nothing): that is a result to show.
-  return {
-      .name = model.name, .commands = {train, audit}, .accepted = {kSuccess, kInconclusive}};
+  return {.name = model.name, .commands = {train, audit}, .accepted = {kSuccess, kInconclusive}};
 }
 
 ExitCode run_demo(DemoArguments arguments, const Session& session) {

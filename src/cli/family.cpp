@@ -15,11 +15,14 @@
 #include "base/process.h"
 #include "base/stop.h"
 #include "cli/audit_run.h"
+#include "cli/audit_task.h"
 #include "cli/command.h"
 #include "cli/family_cells.h"
+#include "cli/lab_api.h"
+#include "cli/train_settings.h"
 #include "model/config.h"
 #include "model/presets.h"
-#include "report/text.h"
+#include "task/lookup.h"
 
 namespace kvphase::cli {
 namespace {
@@ -81,6 +84,25 @@ void open_study(const Study& study, const fs::path& out) {
   }
   fs::create_directories(out, ignored);
   base::write_file_atomically(file, to_json(study).dump(2) + "\n");
+}
+
+// Refuses before anything is trained what a cell's training or audit would refuse.
+void check_cells(const Study& study, const std::vector<Cell>& cells) {
+  base::Json overrides = base::Json::object();
+  for (const std::string& set : study.sets) apply_setting(overrides, set);
+  for (const Cell& cell : cells) {
+    const base::Json options =
+        load_lab().training_options({.recipe = study.recipe,
+                                     .model = model_config(study.shape + "/" + cell.design),
+                                     .overrides = overrides,
+                                     .folder = {}});
+    const auto language =
+        task::lookup_language_from_json(options.at("language"), "family.language");
+    for (const std::string& padding : study.paddings) {
+      const TaskChoices choices{.modulus = study.modulus, .items = study.items, .padding = padding};
+      const task::LookupTask task(lookup_options(choices, language, kPromptSeed));
+    }
+  }
 }
 
 void list_cells(const FamilyArguments& arguments, const std::vector<Cell>& cells,
@@ -222,6 +244,7 @@ ExitCode run_family(const FamilyArguments& arguments, const Session& session) {
   if (arguments.out.empty()) {
     throw base::usage_error("family", "expected --out FOLDER of the study, got none");
   }
+  check_cells(arguments.study, cells);
   open_study(arguments.study, arguments.out);
   std::vector<Open> open = open_cells(arguments, cells, session);
   const ExitCode code = open.empty() ? kSuccess : run_cells(arguments, open, cells.size(), session);

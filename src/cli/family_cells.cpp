@@ -15,8 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kStudySchema = "kvphase.study/1";
-// Of the prompts: the same for every cell, so that cells can be compared prompt by prompt.
-constexpr const char* kPromptSeed = "1";
 
 bool matches(std::string_view text, std::string_view pattern) {
   if (pattern.empty()) return text.empty();
@@ -159,7 +157,7 @@ std::vector<std::vector<std::string>> commands_left(const Study& study, const Ce
                                       "--modulus",
                                       fmt::to_string(study.modulus),
                                       "--seed",
-                                      kPromptSeed,
+                                      fmt::to_string(kPromptSeed),
                                       "--threads",
                                       count,
                                       resume ? "--resume" : "--out",

@@ -16,6 +16,9 @@
 
 namespace kvphase::cli {
 
+// Seed of the prompts: the same for every cell, so that cells can be compared prompt by prompt.
+inline constexpr std::uint64_t kPromptSeed = 1;
+
 // What all cells of a study share; study.json.
 struct Study {
   std::string shape = "small";  // of model/presets.h

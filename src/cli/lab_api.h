@@ -61,6 +61,8 @@ struct LabApi {
                                                         std::int64_t threads) = nullptr;
   TrainOutcome (*train)(const TrainRequest& request,
                         const std::function<void(const TrainProgress&)>& progress) = nullptr;
+  // What train would train, as train.json holds it; throws as train would before it begins.
+  base::Json (*training_options)(const TrainRequest& request) = nullptr;
   std::vector<RecipeSummary> (*recipes)() = nullptr;
   void (*export_checkpoint)(const std::filesystem::path& folder, ExportFormat format,
                             const std::filesystem::path& out) = nullptr;

@@ -8,11 +8,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/files.h"
 #include "cli/command.h"
 #include "cli/lab_api.h"
-#include "model/config.h"
-#include "model/presets.h"
+#include "cli/train_settings.h"
 #include "train/launch.h"
 
 namespace kvphase::cli {
@@ -33,43 +31,6 @@ struct TrainArguments {
   train::Launch launch;  // its times
   bool list = false;
 };
-
-// "model.chunk.gate=scalar": the value is JSON where it parses as such, else text.
-void apply_setting(base::Json& overrides, const std::string& setting) {
-  const auto equals = setting.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    throw base::usage_error("train", "expected --set KEY=VALUE, got '{}'", setting);
-  }
-  const std::string value = setting.substr(equals + 1);
-  base::Json parsed = base::Json::parse(value, nullptr, false);
-  if (parsed.is_discarded()) parsed = value;
-  base::Json* place = &overrides;
-  const std::string key = setting.substr(0, equals);
-  for (std::size_t begin = 0; begin <= key.size();) {
-    const std::size_t end = std::min(key.find('.', begin), key.size());
-    if (!place->is_object() && !place->is_null()) {
-      throw base::usage_error("train",
-                              "expected --set KEY=VALUE without contradiction, got '{}' after {}",
-                              setting, overrides.dump());
-    }
-    place = &(*place)[key.substr(begin, end - begin)];
-    begin = end + 1;
-  }
-  *place = parsed;
-}
-
-// A preset's or a file's configuration without the sizes that the language decides.
-base::Json model_config(const std::string& name_or_file) {
-  const bool file = name_or_file.ends_with(".json");
-  const model::ModelConfig config =
-      file ? model::config_from_json(base::parse_json(base::read_file(name_or_file), name_or_file),
-                                     name_or_file)
-           : model::preset(name_or_file);
-  base::Json json = model::to_json(config);
-  json.erase("vocab_size");
-  json.erase("context_length");
-  return json;
-}
 
 base::Json overrides_of(const TrainArguments& arguments) {
   base::Json overrides = base::Json::object();

@@ -55,7 +55,7 @@ enum class EntryPosition {
 
 enum class Init {
   // Linear maps: std fan_in^-0.5, output and down projections also times (2L)^-0.5; embedding: std
-  // C^-0.5.
+  // C^-0.5. Gate and payload maps of a window's offsets start alike.
   kScaled,
   kNormal002,  // every matrix: std 0.02, as Qwen3
 };

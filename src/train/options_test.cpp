@@ -65,6 +65,36 @@ TEST(TrainOptions, CurriculumRisesFromTheFirstRecordsToAllOfThem) {
               HasSubstr("got 99, 8 and 5"));
 }
 
+TEST(TrainOptions, OfACurriculumHoldItsFirstLanguageAndShrinkTheBatchAsSequencesGrow) {
+  TrainOptions options = recipe("small-wc");
+  options.first_records = 2;
+  options.first_haystack = 8;
+  options.curriculum_hold = 100;
+  options.curriculum_steps = 200;
+  options.batch = 8;
+  EXPECT_EQ(batch_at(options, 0), 8);
+  options.first_batch = 28;
+  validate(options, "test");
+  for (const std::int64_t step : {0, 99, 100}) {
+    EXPECT_EQ(language_at(options, step).records, 2) << step;
+    EXPECT_EQ(batch_at(options, step), 28) << step;
+  }
+  EXPECT_EQ(language_at(options, 200).records, 5);
+  EXPECT_EQ(batch_at(options, 200), 18);
+  EXPECT_EQ(language_at(options, 300), options.language);
+  EXPECT_EQ(batch_at(options, 300), 8);
+  EXPECT_EQ(to_json(train_options_from_json(to_json(options), "test")), to_json(options));
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.first_batch = 4; }), HasSubstr("'curriculum_steps'"));
+  EXPECT_THAT(refusal([](TrainOptions& o) {
+                o.first_records = 2;
+                o.first_haystack = 8;
+                o.curriculum_steps = 5;
+                o.first_batch = 2;
+                o.threads = 3;
+              }),
+              HasSubstr("at most 'batch' (2)"));
+}
+
 TEST(TrainOptions, RefuseUnknownKeysByName) {
   base::Json json = to_json(recipe("small-wc"));
   json["learning_rat"] = 1;

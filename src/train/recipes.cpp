@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "model/presets.h"
 
 namespace kvphase::train {
 namespace {
@@ -56,6 +57,21 @@ TrainOptions main_size() {
   return TrainOptions{};
 }
 
+TrainOptions family() {
+  TrainOptions options;
+  options.model = model::preset("small/w8s8-1kv");
+  options.language = {.keys = 64, .values = 64, .haystack = 216, .records = 64, .queries = 64};
+  options.first_records = 12;
+  options.first_haystack = 72;
+  options.first_batch = 64;
+  options.batch = 18;  // 18 * 345 tokens are about 64 * 97
+  options.curriculum_hold = 550;
+  options.curriculum_steps = 250;
+  options.steps = 1000;
+  fit_model_to_language(options);
+  return options;
+}
+
 TrainOptions with_layout(TrainOptions options, const Layout& layout) {
   options.model.embedding_scale = 0.5 * std::sqrt(static_cast<double>(options.model.width));
   options.model.attention.assign(layout.attention.begin(), layout.attention.end());
@@ -85,6 +101,10 @@ std::vector<Recipe> make_recipes() {
       all.push_back(std::move(recipe));
     }
   }
+  all.push_back({.name = "family",
+                 .meaning = "64 records, for `kvphase family`: the paper's designs",
+                 .options = family()});
+  all.back().options.recipe = all.back().name;
   return all;
 }
 

@@ -43,6 +43,10 @@ train::TrainOptions options_of(const TrainRequest& request) {
   return options;
 }
 
+base::Json training_options(const TrainRequest& request) {
+  return train::to_json(options_of(request));
+}
+
 TrainOutcome train_model(const TrainRequest& request,
                          const std::function<void(const TrainProgress&)>& progress) {
   const auto forward = [&](const train::TrainProgress& p) {
@@ -98,6 +102,7 @@ void export_checkpoint(const std::filesystem::path& folder, ExportFormat format,
 
 constexpr LabApi kApi = {.open_checkpoint = open_checkpoint,
                          .train = train_model,
+                         .training_options = training_options,
                          .recipes = recipes,
                          .export_checkpoint = export_checkpoint};
 
