@@ -18,7 +18,7 @@ TEST(Recipes, AreValidAndNamedOnce) {
     EXPECT_EQ(candidate.options.recipe, candidate.name);
     EXPECT_NO_THROW(validate(candidate.options, candidate.name));
   }
-  EXPECT_EQ(names.size(), 12U);
+  EXPECT_EQ(names.size(), 13U);
 }
 
 TEST(Recipes, StaggeredTwinKeepsAsManyNumbersPerCacheEntry) {
