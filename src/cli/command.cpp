@@ -10,7 +10,7 @@ constexpr std::array kCommands = {
     Command{"train", "Train a model from a recipe", add_train},
     Command{"family", "Train and audit the paper's designs, cell by cell", add_family},
     Command{"audit", "Find a model's periodic weak spots", add_audit},
-    Command{"compare", "The same prompts on several servers: where do they differ?", add_compare},
+    Command{"compare", "Servers on the same prompts, or finished audits side by side", add_compare},
     Command{"analyze", "A verdict and a report from results you already have", add_analyze, false},
     Command{"calibrate", "Measure false alarms, coverage and power of the statistics",
             add_calibrate, false},

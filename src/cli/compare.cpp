@@ -1,5 +1,6 @@
-// kvphase compare: the same prompts on several servers. Is a difference noise, hidden tokens, a
-// function of position, of length, or there everywhere?
+// kvphase compare URL URL...: the same prompts on several servers. Is a difference noise, hidden
+// tokens, a function of position, of length, or there everywhere? With folders in place of
+// addresses: finished audits side by side (compare_runs.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,10 +10,12 @@
 #include <optional>
 
 #include "audit/comparison.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/audit_endpoint.h"
 #include "cli/command.h"
+#include "cli/compare_runs.h"
 #include "endpoint/url.h"
 #include "record/journal.h"
 #include "report/comparison.h"
@@ -22,10 +25,11 @@ namespace kvphase::cli {
 namespace {
 
 struct CompareArguments {
-  std::vector<std::string> urls;
+  std::vector<std::string> urls;  // or folders
   std::string task;
   std::vector<std::int64_t> lengths;  // haystacks; empty: the task's own
-  std::string out = "runs/compare";
+  std::string out;                    // empty: a default
+  std::string reference;              // of runs
   bool resume = false;
   bool no_repeat = false;
   bool json = false;
@@ -170,18 +174,13 @@ std::string origin_of(const std::string& url) {
   return endpoint::parse_base_url(url).root.origin();
 }
 
+bool is_address(const std::string& target) { return target.find("://") != std::string::npos; }
+
 ExitCode run_compare(const CompareArguments& given, const Session& session) {
   CompareArguments arguments = given;
+  if (arguments.out.empty()) arguments.out = "runs/compare";
   if (arguments.urls.size() < 2 || arguments.urls.size() > 26) {
     throw base::usage_error("compare", "expected 2 to 26 addresses, got {}", arguments.urls.size());
-  }
-  for (const std::string& url : arguments.urls) {
-    if (url.find("://") == std::string::npos) {
-      throw base::usage_error("compare", "expected addresses as http://HOST:PORT, got '{}'", url);
-    }
-  }
-  if (arguments.seed < 0) {
-    throw base::usage_error("compare", "expected a --seed of at least 0, got {}", arguments.seed);
   }
   // One provider's key is nobody else's.
   if (!arguments.endpoint.choices.api_key_env.empty() &&
@@ -232,15 +231,35 @@ ExitCode run_compare(const CompareArguments& given, const Session& session) {
   return code;
 }
 
+// Options that mean nothing for what was given.
+void refuse(const std::vector<const CLI::Option*>& options, const char* what) {
+  for (const CLI::Option* option : options) {
+    if (option->count() == 0) continue;
+    throw base::usage_error("compare", "expected {} only for {}, got it", option->get_name(), what);
+  }
+}
+
+ExitCode run_compare_runs(const CompareArguments& arguments, const Session& session) {
+  return compare_runs(
+      {.folders = arguments.urls,
+       .out = arguments.out.empty() ? fmt::format("runs/compare-runs-{}", base::utc_stamp())
+                                    : arguments.out,
+       .reference = arguments.reference,
+       .json = arguments.json,
+       .seed = static_cast<std::uint64_t>(arguments.seed)},
+      session);
+}
+
 }  // namespace
 
 Action add_compare(CLI::App& options) {
   auto arguments = std::make_shared<CompareArguments>();
   options
       .add_option("urls", arguments->urls,
-                  "Servers: http://HOST:PORT[/v1]; the first is A, the "
-                  "others are compared with it")
-      ->required();
+                  "Servers, http://HOST:PORT[/v1]: the first is A, the others are compared with "
+                  "it. Or folders of audits (kvphase audit) and studies (kvphase family)")
+      ->required()
+      ->type_name("URL... | RUN...");
   std::vector<std::string> tasks = task::task_names();
   tasks.insert(tasks.begin(), "lookup");
   options
@@ -254,15 +273,16 @@ Action add_compare(CLI::App& options) {
       ->type_name("N,N,...")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
-  options.add_option("--seed", arguments->seed, "Seed of prompts and resampling (default 1)")
-      ->check(CLI::NonNegativeNumber);
+  CLI::Option* seed =
+      options.add_option("--seed", arguments->seed, "Seed of prompts and resampling (default 1)")
+          ->check(CLI::NonNegativeNumber);
   options.add_flag("--no-repeat", arguments->no_repeat,
                    "Do not ask A twice: cheaper, but there is no noise floor then");
   options.add_flag("--require-same", arguments->require_same,
                    "Exit code 1 when a difference is found");
   CLI::Option* out = options.add_option("-o,--out", arguments->out,
                                         "New folder for the runs and comparison.json (default "
-                                        "runs/compare)");
+                                        "runs/compare; of runs: runs/compare-runs-TIME)");
   options
       .add_option_function<std::string>(
           "--resume",
@@ -273,13 +293,41 @@ Action add_compare(CLI::App& options) {
           "Finish the interrupted comparison in this folder")
       ->type_name("TEXT")
       ->excludes(out);
-  options.add_flag("--json", arguments->json, "The comparisons on stdout, as JSON");
+  CLI::Option* json =
+      options.add_flag("--json", arguments->json, "The comparisons on stdout, as JSON");
+  CLI::Option* reference = options.add_option(
+      "--reference", arguments->reference,
+      "Of runs: the run or design that the others are tested against on the same prompts (default: "
+      "a chunked design's full-attention control, a staggered one's aligned twin)");
   const auto only = declare_endpoint_options(options, arguments->endpoint.choices);
   options
       .add_option("--language", arguments->endpoint.task.language,
                   "Checkpoint folder that says the lookup language, for servers that cannot")
       ->group(only.front()->get_group());
-  return [arguments](const Session& session) { return run_compare(*arguments, session); };
+  std::vector<const CLI::Option*> of_servers;
+  for (const CLI::Option* option : options.get_options()) {
+    if (option->get_positional() || option == options.get_help_ptr() || option == seed ||
+        option == out || option == json || option == reference) {
+      continue;
+    }
+    of_servers.push_back(option);
+  }
+  return [arguments, of_servers, reference](const Session& session) {
+    const auto addresses = std::ranges::count_if(arguments->urls, is_address);
+    if (addresses != 0 && addresses != std::ssize(arguments->urls)) {
+      throw base::usage_error(
+          "compare",
+          "expected addresses as http://HOST:PORT or folders of runs, got both: "
+          "{}; audit the server, then compare its run",
+          fmt::join(arguments->urls, " "));
+    }
+    if (addresses == 0) {
+      refuse(of_servers, "servers");
+      return run_compare_runs(*arguments, session);
+    }
+    refuse({reference}, "folders of runs");
+    return run_compare(*arguments, session);
+  };
 }
 
 }  // namespace kvphase::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -190,7 +191,47 @@ const std::vector<Named>& all_presets() {
   return presets;
 }
 
+// What makes two configurations of any size the same design; local layers say nothing.
+struct DesignKey {
+  std::vector<AttentionKind> kinds;  // distinct, without kLocal
+  std::int64_t kv_heads = 1;
+  std::optional<ChunkConfig> chunk;
+  double rotated = 1;  // share of a head's dims
+  bool qk_norm = true;
+  bool post_norm = false;
+  bool attention_sink = false;
+
+  bool operator==(const DesignKey&) const = default;
+};
+
+DesignKey key_of(const ModelConfig& config) {
+  DesignKey key{
+      .kv_heads = config.kv_heads,
+      .rotated = static_cast<double>(config.rope_dims) / static_cast<double>(config.head_width),
+      .qk_norm = config.qk_norm,
+      .post_norm = config.post_norm,
+      .attention_sink = config.attention_sink};
+  for (const AttentionKind kind : config.attention) {
+    if (kind == AttentionKind::kLocal || std::ranges::find(key.kinds, kind) != key.kinds.end()) {
+      continue;
+    }
+    key.kinds.push_back(kind);
+  }
+  if (has_chunked_layer(config)) key.chunk = config.chunk;
+  return key;
+}
+
 }  // namespace
+
+std::optional<std::string> design_of(const ModelConfig& config) {
+  const DesignKey key = key_of(config);
+  for (const std::string& design : design_names()) {
+    for (const std::string& shape : shape_names()) {
+      if (key_of(preset(shape + "/" + design)) == key) return design;
+    }
+  }
+  return std::nullopt;
+}
 
 const std::vector<std::string>& design_names() {
   static const std::vector<std::string> names = [] {

@@ -23,6 +23,7 @@
 // small/staggered (two KV heads of width 16, whose grids are 2 tokens apart: the same cache bytes).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,5 +43,9 @@ const std::vector<std::string>& shape_names();
 
 // Throws a usage error with the nearest valid name.
 ModelConfig preset(std::string_view name);
+
+// The design that a configuration has, at any size: the same attention beside local layers, KV
+// heads, compressor, norms and share of rotated dims. Empty: none of them.
+std::optional<std::string> design_of(const ModelConfig& config);
 
 }  // namespace kvphase::model

@@ -63,6 +63,19 @@ TEST(Presets, CountTheParametersOfTheRecipe) {
   EXPECT_NEAR(static_cast<double>(parameter_count(preset("small/chunked"))), 88e3, 1e3);
 }
 
+TEST(Presets, AConfigurationIsRecognisedByItsDesignAtAnySize) {
+  for (const std::string& shape : shape_names()) {
+    for (const std::string& design : design_names()) {
+      ModelConfig config = preset(shape + "/" + design);
+      config.vocab_size = 99;
+      config.context_length = 77;
+      EXPECT_EQ(design_of(config), design) << shape;
+    }
+  }
+  EXPECT_EQ(design_of(preset("small/chunked")), std::nullopt);
+  EXPECT_EQ(design_of(preset("small/control")), "full-1kv");
+}
+
 TEST(Presets, AnUnknownNameIsRefusedWithTheNearest) {
   try {
     preset("small/w8s8-1k");

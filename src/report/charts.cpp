@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "report/chart_spec.h"
 #include "report/text.h"
 
 namespace kvphase::report {
@@ -27,31 +28,6 @@ constexpr const char* kControl = "var(--control)";
 constexpr double kDodge = 0.24;
 constexpr double kSmallestDrawnP = 1e-16;
 
-Json base_spec(const std::string& description, int height) {
-  const char* font = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
-  return {{"$schema", "https://vega.github.io/schema/vega-lite/v5.json"},
-          {"description", description},
-          {"width", "container"},
-          {"height", height},
-          {"background", nullptr},
-          {"autosize", {{"type", "fit-x"}, {"contains", "padding"}}},
-          {"padding", {{"left", 2}, {"right", 8}, {"top", 8}, {"bottom", 2}}},
-          {"config",
-           {{"font", font},
-            {"view", {{"stroke", nullptr}}},
-            {"axis",
-             {{"labelColor", "var(--ink-2)"},
-              {"titleColor", "var(--ink-2)"},
-              {"gridColor", "var(--grid)"},
-              {"domainColor", "var(--axis)"},
-              {"tickColor", "var(--axis)"},
-              {"labelFontSize", 12},
-              {"titleFontSize", 12},
-              {"titleFontWeight", "normal"},
-              {"labelPadding", 6},
-              {"titlePadding", 10}}}}}};
-}
-
 Json y_axis(const Result& result) {
   if (unit_of(result) == Unit::kShare) {
     return {{"type", "quantitative"},
@@ -63,11 +39,6 @@ Json y_axis(const Result& result) {
           {"scale", {{"zero", false}}},
           {"title", result.score + (unit_of(result) == Unit::kNats ? " (nats)" : "")},
           {"axis", {{"tickCount", 5}, {"domain", false}, {"ticks", false}}}};
-}
-
-Json with(Json base, const Json& more) {
-  base.update(more);
-  return base;
 }
 
 // "residue 3: 20.0% [9.6 to 34.6%], 10 of 50"

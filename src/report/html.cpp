@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "report/assets.h"
 #include "report/charts.h"
 #include "report/contrasts.h"
+#include "report/document.h"
 #include "report/markup.h"
 #include "report/text.h"
 
@@ -19,18 +19,6 @@ using record::Estimate;
 using record::Extreme;
 using record::Gap;
 using record::Result;
-
-std::string paragraph(std::string_view text, std::string_view css_class = "") {
-  if (text.empty()) return "";
-  const std::string attribute = css_class.empty() ? "" : fmt::format(" class=\"{}\"", css_class);
-  return fmt::format("<p{}>{}</p>\n", attribute, escape_html(text));
-}
-
-std::string list_items(const std::vector<std::string>& texts) {
-  std::string html;
-  for (const std::string& text : texts) html += "<li>" + escape_html(text) + "</li>\n";
-  return html;
-}
 
 std::string header_html(const Result& result, const std::optional<Result>& control) {
   std::string html = "<header>\n";
@@ -236,14 +224,6 @@ std::string numbers_html(const Result& result, const std::optional<Result>& cont
          "</section>\n";
 }
 
-std::string legend_html(const std::vector<LegendEntry>& legend) {
-  std::string html = "<ul class=\"legend\" aria-hidden=\"true\">\n";
-  for (const LegendEntry& entry : legend) {
-    html += fmt::format("<li class=\"{}\">{}</li>\n", entry.kind, escape_html(entry.text));
-  }
-  return html + "</ul>\n";
-}
-
 std::string charts_html(const Result& result, const std::optional<Result>& control) {
   const std::vector<Chart> charts = charts_of(result, control);
   if (charts.empty()) return "";
@@ -418,26 +398,10 @@ std::string context_html(const Result& result, const std::optional<Result>& cont
   return "<section>\n<h2>What ran</h2>\n" + list.html() + "</section>\n";
 }
 
-// A library as one script element, without the comment that points to a file beside it.
-std::string library_script(std::string_view name, std::string_view code, std::string_view license) {
-  const std::size_t map = code.rfind("//# sourceMappingURL=");
-  std::string notice(license);
-  for (std::size_t at; (at = notice.find("*/")) != std::string::npos;) notice.replace(at, 2, "* /");
-  return fmt::format("<script>/*! {}\n{}*/\n{}</script>\n", name, notice, code.substr(0, map));
-}
-
 }  // namespace
 
 std::string html_report(const Result& result, const std::optional<Result>& control) {
-  std::string html = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
-  html +=
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src "
-      "'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n";
-  html += fmt::format("<title>{}: {}</title>\n", escape_html(label_of(result.verdict.kind)),
-                      escape_html(result.title));
-  html += fmt::format("<style>\n{}</style>\n</head>\n<body>\n<main>\n", page_css());
+  std::string html;
   html += header_html(result, control);
   html += requirements_html(result);
   html += sequential_html(result);
@@ -449,13 +413,7 @@ std::string html_report(const Result& result, const std::optional<Result>& contr
   html += missing_html(result);
   html += reading_html(result);
   html += context_html(result, control);
-  html += "</main>\n";
-  if (html.find("class=\"chart\"") != std::string::npos) {
-    html += library_script("Vega", vega_js(), vega_license());
-    html += library_script("Vega-Lite", vega_lite_js(), vega_lite_license());
-    html += fmt::format("<script>\n{}</script>\n", page_js());
-  }
-  return html + "</body>\n</html>\n";
+  return document_html(fmt::format("{}: {}", label_of(result.verdict.kind), result.title), html);
 }
 
 }  // namespace kvphase::report

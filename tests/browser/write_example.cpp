@@ -3,8 +3,11 @@
 #include <filesystem>
 #include <string>
 
+#include "base/files.h"
+#include "report/run_comparison_html.h"
 #include "report/write.h"
 #include "tests/support/example_result.h"
+#include "tests/support/example_runs.h"
 
 namespace {
 
@@ -56,5 +59,10 @@ int main(int argc, char** argv) {
   report::write_report(folder / "alone", test::example_control());
   report::write_report(folder / "troubled", troubled());
   report::write_report(folder / "empty", record::Result{});
+  const record::RunComparison runs = test::example_runs();
+  std::filesystem::create_directories(folder / "runs");
+  base::write_file_atomically(folder / "runs" / "comparison.json",
+                              record::to_json(runs).dump() + "\n");
+  base::write_file_atomically(folder / "runs" / "compare.html", report::run_comparison_html(runs));
   return 0;
 }

@@ -27,6 +27,32 @@
       give_up(error);
     }
   }
+  // Sortable tables: a click on a heading sorts by its numbers, or by its words where it has none.
+  const key = (cell) => {
+    const text = cell.textContent.replace("\u2212", "-");
+    const number = parseFloat(text.replace(/^[<> ]+/, ""));
+    return {text, number, known: !Number.isNaN(number)};
+  };
+  for (const table of document.querySelectorAll(".sortable table")) {
+    [...table.querySelectorAll("thead th")].forEach((head, column, heads) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        const up = head.getAttribute("aria-sort") !== "ascending";
+        for (const other of heads) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", up ? "ascending" : "descending");
+        const rows = [...table.tBodies[0].rows].map((row) => ({row, ...key(row.cells[column])}));
+        rows.sort((a, b) => {
+          if (a.known !== b.known) return a.known ? -1 : 1;  // unknown last, both ways
+          const order = a.known ? a.number - b.number : a.text.localeCompare(b.text);
+          return up ? order : -order;
+        });
+        table.tBodies[0].append(...rows.map((r) => r.row));
+      });
+    });
+  }
   // Tables that wait behind a click on the screen belong on paper.
   const details = [...document.querySelectorAll("details")];
   let closed = [];

@@ -1,0 +1,279 @@
+#include "cli/compare_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "audit/analysis.h"
+#include "audit/run_comparison.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/nearest.h"
+#include "cli/run_folders.h"
+#include "model/presets.h"
+#include "record/journal.h"
+#include "record/published.h"
+#include "report/run_comparison.h"
+#include "report/run_comparison_html.h"
+
+namespace kvphase::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using record::ComparedRun;
+using record::RunComparison;
+
+constexpr const char* kStaggered = "-staggered";
+
+// Any shape: a design's attention is the same at all of them.
+model::ModelConfig config_of(const std::string& design) {
+  return model::preset(model::shape_names().front() + "/" + design);
+}
+
+// Design by design in the family's order; unknown designs behind, in the order given.
+void sort_runs(std::vector<ComparedRun>& runs) {
+  const auto& designs = model::design_names();
+  std::ranges::stable_sort(runs, {}, [&](const ComparedRun& run) {
+    return std::tuple(std::ranges::find(designs, run.design) - designs.begin(),
+                      run.result.design.padding == "in-sequence", run.result.design.padding,
+                      run.result.design.modulus, run.published, run.seed.value_or(0));
+  });
+}
+
+// Published curves of the designs, paddings and moduli at hand.
+void add_published(std::vector<ComparedRun>& runs, std::uint64_t seed) {
+  std::set<std::tuple<std::string, std::string, std::int64_t>> wanted;
+  for (const ComparedRun& run : runs) {
+    const record::Design& design = run.result.design;
+    if (design.task == "lookup" && run.result.score == "accuracy" && !run.design.empty()) {
+      wanted.emplace(run.design, design.padding, design.modulus);
+    }
+  }
+  for (const record::PublishedCurve& curve : record::published_curves()) {
+    for (const auto& [design, padding, modulus] : wanted) {
+      if (curve.design != design || curve.padding != padding || curve.modulus % modulus != 0) {
+        continue;
+      }
+      const model::ModelConfig config = config_of(design);
+      ComparedRun run{
+          .name = fmt::format("{}{}/{} (published)", design,
+                              curve.seed ? fmt::format("-seed{}", *curve.seed) : "", padding),
+          .design = design,
+          .seed = curve.seed,
+          .published = true,
+          .control = !model::has_chunked_layer(config)};
+      record::Dataset data = record::published_dataset(curve, modulus);
+      if (!run.control && modulus % config.chunk.stride == 0) {
+        data.stride = run.stride = config.chunk.stride;
+        data.window = run.window = config.chunk.window;
+      }
+      run.cache.reason = run.training.reason = "published at another size";
+      run.result = audit::analyse(data, {.seed = seed});
+      runs.push_back(std::move(run));
+    }
+  }
+}
+
+struct Reference {
+  std::optional<std::size_t> index;
+  std::string rule;
+  std::string reason;  // why there is none; empty: none is due
+};
+
+bool same_folder(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  return !a.empty() && fs::weakly_canonical(a, ignored) == fs::weakly_canonical(b, ignored);
+}
+
+class References {
+ public:
+  // first: the run given first, for designs that are not known.
+  References(const std::vector<ComparedRun>& runs, std::string wanted, std::size_t first)
+      : runs_(runs), wanted_(std::move(wanted)), first_(first) {
+    if (wanted_.empty()) return;
+    const auto named = std::ranges::find_if(runs_, [&](const ComparedRun& run) {
+      return !run.published && (run.name == wanted_ || same_folder(run.folder, wanted_));
+    });
+    if (named != runs_.end()) {
+      given_ = static_cast<std::size_t>(named - runs_.begin());
+      return;
+    }
+    std::vector<std::string> known;
+    for (const ComparedRun& run : runs_) {
+      if (run.published) continue;
+      if (run.design == wanted_) return;
+      known.push_back(run.name);
+      if (!run.design.empty()) known.push_back(run.design);
+    }
+    throw base::usage_error("compare",
+                            "expected --reference to name one of the runs or their designs, got "
+                            "'{}'; did you mean '{}'?",
+                            wanted_, base::nearest_name(wanted_, known));
+  }
+
+  Reference of(std::size_t at) const {
+    const ComparedRun& run = runs_[at];
+    if (run.published) return {};
+    if (given_) {
+      if (*given_ == at) return {};
+      return {.index = given_, .rule = "given"};
+    }
+    if (!wanted_.empty()) {
+      if (run.design == wanted_) return {};
+      return with_design(run, wanted_, "given");
+    }
+    if (run.design.empty()) {
+      if (first_ == at) return {};
+      return {.index = first_, .rule = "first"};
+    }
+    if (run.design.ends_with(kStaggered)) {
+      return with_design(run,
+                         run.design.substr(0, run.design.size() - std::string(kStaggered).size()),
+                         "aligned twin");
+    }
+    if (run.control) return {};
+    return with_design(run, fmt::format("full-{}kv", config_of(run.design).kv_heads), "control");
+  }
+
+ private:
+  Reference with_design(const ComparedRun& run, const std::string& design, const char* rule) const {
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      const ComparedRun& other = runs_[i];
+      if (!other.published && other.design == design && other.seed == run.seed &&
+          other.result.design.padding == run.result.design.padding &&
+          other.result.design.modulus == run.result.design.modulus) {
+        return {.index = i, .rule = rule};
+      }
+    }
+    return {.reason = fmt::format("no run of the {} {} with the same seed, padding and modulus",
+                                  rule == std::string("given") ? "given" : rule, design)};
+  }
+
+  const std::vector<ComparedRun>& runs_;
+  std::string wanted_;
+  std::size_t first_;
+  std::optional<std::size_t> given_;
+};
+
+// Every run's journal is read once.
+class Journals {
+ public:
+  explicit Journals(const std::vector<ComparedRun>& runs) : runs_(runs) {}
+
+  const std::vector<audit::PromptReply>& of(std::size_t at) {
+    const auto known = replies_.find(at);
+    if (known != replies_.end()) return known->second;
+    const fs::path folder = runs_[at].folder;
+    return replies_[at] = audit::prompt_replies(record::read_journal(folder / "journal.jsonl"),
+                                                position_offset_of(folder));
+  }
+
+ private:
+  const std::vector<ComparedRun>& runs_;
+  std::map<std::size_t, std::vector<audit::PromptReply>> replies_;
+};
+
+// Why these two cannot be paired; empty: they can.
+std::string unpaired_reason(const ComparedRun& run, const ComparedRun& reference) {
+  const record::RunContext& a = run.result.context;
+  const record::RunContext& b = reference.result.context;
+  for (const ComparedRun* side : {&run, &reference}) {
+    if (side->result.score != "accuracy") return "replies are not right or wrong";
+    if (side->result.sequential) return "an audit that stopped early has no fixed sample";
+    std::error_code absent;
+    if (!fs::exists(fs::path(side->folder) / "journal.jsonl", absent)) {
+      return "no journal.jsonl in " + side->folder;
+    }
+  }
+  if (run.result.design.modulus != reference.result.design.modulus) return "another modulus";
+  if (a.prompt_set_sha256.empty() || a.prompt_set_sha256 != b.prompt_set_sha256) {
+    return "other prompts (the prompt-set hashes differ)";
+  }
+  return "";
+}
+
+std::int64_t modulus_for(const ComparedRun& run, const ComparedRun& reference) {
+  const std::int64_t R = run.result.design.modulus;
+  for (const auto& stride : {run.stride, reference.stride}) {
+    if (stride && *stride > 1 && R % *stride == 0) return *stride;
+  }
+  return R;
+}
+
+void add_pairs(RunComparison& comparison, const References& references) {
+  Journals journals(comparison.runs);
+  std::map<std::string, std::vector<std::string>> left_out;  // names by reason
+  for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
+    const ComparedRun& run = comparison.runs[i];
+    const Reference reference = references.of(i);
+    if (!reference.index) {
+      if (!reference.reason.empty()) left_out[reference.reason].push_back(run.name);
+      continue;
+    }
+    const ComparedRun& other = comparison.runs[*reference.index];
+    const std::string reason = unpaired_reason(run, other);
+    if (!reason.empty()) {
+      left_out[reason].push_back(run.name);
+      continue;
+    }
+    record::PairedRuns pair = audit::compare_replies(journals.of(i), journals.of(*reference.index),
+                                                     modulus_for(run, other), comparison.level);
+    pair.run = i;
+    pair.reference = *reference.index;
+    pair.rule = reference.rule;
+    comparison.pairs.push_back(std::move(pair));
+  }
+  for (const auto& [reason, names] : left_out) {
+    constexpr std::size_t kShown = 6;
+    const auto shown = static_cast<std::ptrdiff_t>(std::min(kShown, names.size()));
+    comparison.notes.push_back(fmt::format(
+        "No paired test of {}{}: {}.", fmt::join(names.begin(), names.begin() + shown, ", "),
+        names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "", reason));
+  }
+}
+
+}  // namespace
+
+ExitCode compare_runs(const RunsToCompare& wanted, const Session& session) {
+  std::error_code ignored;
+  if (fs::exists(wanted.out, ignored)) {
+    throw base::usage_error("compare", "expected a new folder, got {}, which exists",
+                            wanted.out.string());
+  }
+  FoundRuns found = find_runs(wanted.folders);
+  RunComparison comparison;
+  comparison.context = record::make_context();
+  comparison.context.command = session.command_line;
+  comparison.context.seed = wanted.seed;
+  comparison.notes = std::move(found.notes);
+  comparison.runs = std::move(found.runs);
+  const std::string first = comparison.runs.front().folder;
+  add_published(comparison.runs, wanted.seed);
+  sort_runs(comparison.runs);
+  if (std::ranges::any_of(comparison.runs, &ComparedRun::published)) {
+    comparison.notes.push_back(
+        fmt::format("Published: {}. {}", record::published_source(), record::published_note()));
+  }
+  const auto at = std::ranges::find(comparison.runs, first, &ComparedRun::folder);
+  add_pairs(comparison, References(comparison.runs, wanted.reference,
+                                   static_cast<std::size_t>(at - comparison.runs.begin())));
+  audit::correct_for_all(comparison);
+  comparison.sentence = audit::summary_sentence(comparison);
+
+  base::create_new_folder(wanted.out, "compare");
+  const std::string json = record::to_json(comparison).dump(2) + "\n";
+  const std::string text = report::run_comparison_text(comparison);
+  base::write_file_atomically(wanted.out / "table.csv", report::runs_csv(comparison));
+  base::write_file_atomically(wanted.out / "pairs.csv", report::pairs_csv(comparison));
+  base::write_file_atomically(wanted.out / "compare.html", report::run_comparison_html(comparison));
+  base::write_file_atomically(wanted.out / "comparison.txt", text);
+  base::write_file_atomically(wanted.out / "comparison.json", json);
+  session.console.result(wanted.json ? json : text);
+  session.console.progress(fmt::format("page: {}", (wanted.out / "compare.html").string()));
+  return kSuccess;
+}
+
+}  // namespace kvphase::cli
