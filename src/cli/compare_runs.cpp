@@ -263,12 +263,13 @@ ExitCode compare_runs(const RunsToCompare& wanted, const Session& session) {
   audit::correct_for_all(comparison);
   comparison.sentence = audit::summary_sentence(comparison);
 
-  base::create_new_folder(wanted.out, "compare");
   const std::string json = record::to_json(comparison).dump(2) + "\n";
   const std::string text = report::run_comparison_text(comparison);
+  const std::string page = report::run_comparison_html(comparison);
+  base::create_new_folder(wanted.out, "compare");
   base::write_file_atomically(wanted.out / "table.csv", report::runs_csv(comparison));
   base::write_file_atomically(wanted.out / "pairs.csv", report::pairs_csv(comparison));
-  base::write_file_atomically(wanted.out / "compare.html", report::run_comparison_html(comparison));
+  base::write_file_atomically(wanted.out / "compare.html", page);
   base::write_file_atomically(wanted.out / "comparison.txt", text);
   base::write_file_atomically(wanted.out / "comparison.json", json);
   session.console.result(wanted.json ? json : text);

@@ -182,6 +182,7 @@ Panel curve_panel(const RunComparison& c, const RunGroup& group, const RunSet& s
   layers.push_back(std::move(layer));
   panel.spec["layer"] = std::move(layers);
   panel.description = fmt::format("{} by {}: {}.", group.name, kind, fmt::join(words, "; "));
+  panel.spec["description"] = panel.description;
 
   std::vector<double> gaps;
   std::int64_t named = 0;
@@ -308,8 +309,7 @@ RunFigure range_figure(const RunComparison& c, const RunSet& set) {
                   lowest ? fmt::format(", the lowest worst residue {}% of {}", number_text(lowest),
                                        printable(lowest_name))
                          : std::string());
-  Json spec = base_spec(figure.description, 0);
-  spec["height"] = {{"step", 22}, {"for", "position"}};
+  Json spec = base_spec(figure.description, 22 * static_cast<int>(set.groups.size()));
   const Json y = {
       {"field", "d"},
       {"type", "nominal"},
@@ -397,8 +397,7 @@ RunFigure map_figure(const RunComparison& c, const RunSet& set) {
   }
   figure.description = fmt::format("{}, {}: {} rows of {} residues, shaded from 0 to 100%.",
                                    figure.title, set.title, names.size(), size);
-  Json spec = base_spec(figure.description, 0);
-  spec["height"] = {{"step", 17}};
+  Json spec = base_spec(figure.description, 17 * static_cast<int>(names.size()));
   spec["data"] = {{"values", rows}};
   spec["transform"] = Json::array(
       {{{"calculate", "datum.d + ', residue ' + datum.x + ': ' + format(datum.y, '.1%')"},
@@ -459,11 +458,11 @@ std::vector<RunSet> run_sets(const RunComparison& c) {
                                         task.empty() || task == "lookup" ? "" : "-", padding, R);
     const auto [set, new_set] = set_at.emplace(key, sets.size());
     if (new_set) {
-      sets.push_back(
-          {.title = fmt::format("{}{} padding, positions modulo {}",
-                                task.empty() || task == "lookup" ? "" : task + ", ", padding, R),
-           .id = id_of(key),
-           .modulus = R});
+      std::string title =
+          fmt::format("{}{} padding, positions modulo {}",
+                      task.empty() || task == "lookup" ? "" : task + ", ", padding, R);
+      title.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(title.front())));
+      sets.push_back({.title = std::move(title), .id = id_of(key), .modulus = R});
     }
     RunSet& home = sets[set->second];
     const std::string name = printable(run.design.empty() ? run.name : run.design);
@@ -536,7 +535,7 @@ RunFigure cost_figure(const RunComparison& c) {
         {"scale", {{"type", "log"}, {"nice", false}, {"padding", 16}}},
         {"title", "cache, bytes per token (logarithmic)"},
         {"axis", {{"tickCount", 6}, {"format", "d"}, {"ticks", false}}}}},
-      {"y", with(share_axis("worst residue"), {})},
+      {"y", share_axis("worst residue")},
       {"size",
        {{"field", "gap"},
         {"type", "quantitative"},

@@ -55,6 +55,10 @@ std::string periods_of(const RunComparison& c, const std::vector<std::size_t>& r
   return text;
 }
 
+std::string minutes_text(std::optional<double> seconds) {
+  return seconds ? fmt::format("{:.{}f}", *seconds / 60, *seconds < 600 ? 1 : 0) : std::string("-");
+}
+
 std::string sortable(const Table& table, std::string_view note) {
   return "<div class=\"sortable\">\n" + table_html(table, note) + "</div>\n";
 }
@@ -88,44 +92,34 @@ std::string header_html(const RunComparison& c, const std::vector<RunSet>& sets)
          (links.empty() ? "" : "<p class=\"design\">" + links + "</p>\n") + "</header>\n";
 }
 
-std::string designs_html(const RunComparison& c, const std::vector<RunSet>& sets) {
-  if (sets.empty()) return "";
+std::string designs_html(const RunComparison& c, const RunSet& set) {
   Table table;
-  table.header = {"design",        "padding",    "runs",           "mean %",
-                  "worst %",       "gap",        "noise gap",      "period",
-                  "bytes / token", "parameters", "trained tokens", "training time"};
-  for (const RunSet& set : sets) {
-    for (const RunGroup& group : set.groups) {
-      for (const auto* runs : {&group.runs, &group.published}) {
-        if (runs->empty()) continue;
-        const ComparedRun& first = c.runs[runs->front()];
-        std::optional<double> seconds;
-        for (const std::size_t i : *runs) {
-          const auto& s = c.runs[i].training.seconds;
-          if (s) seconds = seconds.value_or(0) + *s / static_cast<double>(runs->size());
-        }
-        std::string padding = padding_text(first);
-        if (sets.size() > 1 && set.modulus != sets.front().modulus) {
-          padding += fmt::format(", mod {}", set.modulus);
-        }
-        const auto r = [](const ComparedRun& run) -> const record::Result& { return run.result; };
-        table.rows.push_back(
-            {group.name + (first.published ? "\npublished" : ""), padding,
-             fmt::format("{}", runs->size()),
-             over_runs(c, *runs, [&](const auto& run) { return r(run).mean.value; }),
-             over_runs(c, *runs, [&](const auto& run) { return r(run).worst.estimate.value; }),
-             over_runs(c, *runs, [&](const auto& run) { return r(run).gap.estimate.value; }),
-             over_runs(c, *runs, [&](const auto& run) { return r(run).gap.noise; }),
-             periods_of(c, *runs), bytes_text(first), amount_text(first.parameters),
-             amount_text(first.training.tokens), duration_text(seconds)});
+  table.header = {"design",     "runs",           "mean %",           "worst %",
+                  "gap",        "noise gap",      "period",           "bytes / token",
+                  "parameters", "trained tokens", "training, minutes"};
+  for (const RunGroup& group : set.groups) {
+    for (const auto* runs : {&group.runs, &group.published}) {
+      if (runs->empty()) continue;
+      const ComparedRun& first = c.runs[runs->front()];
+      std::optional<double> seconds;
+      for (const std::size_t i : *runs) {
+        const auto& s = c.runs[i].training.seconds;
+        if (s) seconds = seconds.value_or(0) + *s / static_cast<double>(runs->size());
       }
+      const auto r = [](const ComparedRun& run) -> const record::Result& { return run.result; };
+      table.rows.push_back(
+          {group.name + (first.published ? " (published)" : ""), fmt::format("{}", runs->size()),
+           over_runs(c, *runs, [&](const auto& run) { return r(run).mean.value; }),
+           over_runs(c, *runs, [&](const auto& run) { return r(run).worst.estimate.value; }),
+           over_runs(c, *runs, [&](const auto& run) { return r(run).gap.estimate.value; }),
+           over_runs(c, *runs, [&](const auto& run) { return r(run).gap.noise; }),
+           periods_of(c, *runs), bytes_text(first), amount_text(first.parameters),
+           amount_text(first.training.tokens), minutes_text(seconds)});
     }
   }
-  return "<section>\n<h2>Designs</h2>\n" +
-         sortable(table,
+  return sortable(table,
                   "Ranges are over seeds; training time is their mean. Worst and gap are over "
-                  "residues; noise gap: what a flat curve would show. Click a heading to sort.") +
-         "</section>\n";
+                  "residues; noise gap: what a flat curve would show. Click a heading to sort.");
 }
 
 std::string figure_html(const RunFigure& figure, int number) {
@@ -157,6 +151,7 @@ std::string figures_html(const RunComparison& c, const std::vector<RunSet>& sets
   int number = 0;
   for (const RunSet& set : sets) {
     html += fmt::format("<section id=\"set-{}\">\n<h2>{}</h2>\n", set.id, escape_html(set.title));
+    html += designs_html(c, set);
     for (const RunFigure& figure : figures_of(c, set)) html += figure_html(figure, ++number);
     html += "</section>\n";
   }
@@ -218,7 +213,7 @@ std::string runs_html(const RunComparison& c) {
   Table table;
   table.header = {
       "run",    "mean %",      "worst %",       "at residue",     "gap",  "noise gap", "p of gap",
-      "period", "p of period", "bytes / token", "trained tokens", "loss", "time"};
+      "period", "p of period", "bytes / token", "trained tokens", "loss", "minutes"};
   std::set<std::string> reasons;
   for (const ComparedRun& run : c.runs) {
     const record::Result& r = run.result;
@@ -228,7 +223,7 @@ std::string runs_html(const RunComparison& c) {
          number_text(r.gap.noise), p_cell(r.gap.p_value), found_text(run), p_cell(r.period.p_value),
          bytes_text(run), amount_text(run.training.tokens),
          run.training.loss ? fmt::format("{:.3f}", *run.training.loss) : "-",
-         duration_text(run.training.seconds)});
+         minutes_text(run.training.seconds)});
     for (const auto& [what, reason] :
          {std::pair("cache", run.cache.reason), std::pair("training", run.training.reason)}) {
       if (!reason.empty()) reasons.insert(fmt::format("{}: {}", what, reason));
@@ -271,8 +266,8 @@ std::string context_html(const RunComparison& c) {
 std::string run_comparison_html(const RunComparison& c) {
   const std::vector<RunSet> sets = run_sets(c);
   return document_html("kvphase: models side by side",
-                       header_html(c, sets) + designs_html(c, sets) + figures_html(c, sets) +
-                           pairs_html(c) + runs_html(c) + reading_html(c) + context_html(c),
+                       header_html(c, sets) + figures_html(c, sets) + pairs_html(c) + runs_html(c) +
+                           reading_html(c) + context_html(c),
                        "wide");
 }
 

@@ -30,7 +30,8 @@
   // Sortable tables: a click on a heading sorts by its numbers, or by its words where it has none.
   const key = (cell) => {
     const text = cell.textContent.replace("\u2212", "-");
-    const number = parseFloat(text.replace(/^[<> ]+/, ""));
+    const [, digits, unit] = text.match(/^[<> ]*([-+]?[\d.]+)([KMB]?)/) ?? [];
+    const number = parseFloat(digits) * ({K: 1e3, M: 1e6, B: 1e9}[unit] ?? 1);
     return {text, number, known: !Number.isNaN(number)};
   };
   for (const table of document.querySelectorAll(".sortable table")) {
