@@ -137,6 +137,8 @@ TEST_F(CompareRuns, PutsAStudySideBySideWithPublishedCurvesAndPairsTheSamePrompt
 
   const base::Json found = named(c.at("runs"), "name", "w8s8-1kv-seed42/prefix");
   const model::ModelConfig config = model::preset("small/w8s8-1kv");
+  EXPECT_EQ(found.at("design"), "w8s8-1kv");
+  EXPECT_EQ(found.at("audit").at("padding"), "prefix");
   EXPECT_EQ(found.at("parameters"), model::parameter_count(config));
   EXPECT_DOUBLE_EQ(
       found.at("cache").at("bytes_per_token").get<double>(),

@@ -12,13 +12,10 @@ Json or_null(const std::optional<T>& value) {
 }
 
 Json difference_json(const TestedDifference& d) {
-  return {{"value", number_or_null(d.estimate.value)},
-          {"low", number_or_null(d.estimate.low)},
-          {"high", number_or_null(d.estimate.high)},
-          {"method", d.estimate.method},
-          {"reason", d.estimate.reason},
-          {"p", number_or_null(d.p)},
-          {"p_holm", number_or_null(d.p_holm)}};
+  Json json = to_json(d.estimate);
+  json["p"] = number_or_null(d.p);
+  json["p_holm"] = number_or_null(d.p_holm);
+  return json;
 }
 
 Json run_json(const ComparedRun& run) {
@@ -46,8 +43,9 @@ Json run_json(const ComparedRun& run) {
                {"model_sha256", run.result.context.model_sha256},
                {"prompt_set_sha256", run.result.context.prompt_set_sha256}};
   const Json result = to_json(run.result);
-  for (const char* key : {"verdict", "design", "data_kind", "score", "confidence", "mean", "worst",
-                          "best", "gap", "period", "residues", "folded"}) {
+  json["audit"] = result.at("design");
+  for (const char* key : {"verdict", "data_kind", "score", "confidence", "mean", "worst", "best",
+                          "gap", "period", "residues", "folded"}) {
     json[key] = result.at(key);
   }
   return json;

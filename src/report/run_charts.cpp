@@ -35,8 +35,9 @@ Curve folded_curve(const ComparedRun& run, std::int64_t stride) {
   std::vector<double> n(size), correct(size);
   for (std::size_t r = 0; r < run.result.residues.size(); ++r) {
     const Group& g = run.result.residues[r];
+    if (!g.correct) continue;
     n[r % size] += static_cast<double>(g.n);
-    correct[r % size] += static_cast<double>(g.correct);
+    correct[r % size] += static_cast<double>(*g.correct);
   }
   Curve curve(size);
   for (std::size_t p = 0; p < size; ++p) {

@@ -61,7 +61,7 @@ TEST(RunComparisonReport, FoldsCurvesByTheRightAnswersOfTheirResidues) {
                                         [&](const auto& cells) { return cells[0] == run->name; });
   ASSERT_NE(row, figure.data.rows.end());
   const auto& g = run->result.residues;
-  const double share = static_cast<double>(g[7].correct + g[15].correct + g[23].correct) /
+  const double share = static_cast<double>(*g[7].correct + *g[15].correct + *g[23].correct) /
                        static_cast<double>(g[7].n + g[15].n + g[23].n);
   EXPECT_EQ((*row)[8], number_text(share));
 }

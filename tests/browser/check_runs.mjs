@@ -28,9 +28,9 @@ function check(where, what, actual, expected) {
 function expected_figures(record) {
   const figures = {};
   for (const padding of ["prefix", "in-sequence"]) {
-    const runs = record.runs.filter((run) => run.design.padding === padding);
-    const designs = [...new Set(runs.map((run) => run.name.split("-seed")[0]))];
-    const of = (design) => runs.filter((run) => run.name.startsWith(design + "-seed"));
+    const runs = record.runs.filter((run) => run.audit.padding === padding);
+    const designs = [...new Set(runs.map((run) => run.design))];
+    const of = (design) => runs.filter((run) => run.design === design);
     const points = (size) => designs.map((design) => [design, of(design)])
         .map(([design, list]) => [design, list.length * size(list[0])]).filter(([, count]) => count > 0);
     figures["range-" + padding + "-24"] = [["", runs.length * 2]];
@@ -139,8 +139,8 @@ async function check_page(browser) {
       check(`${where}, ${figure}`, "panels and points", seen.figures[figure], panels);
     }
     check(where, "number of figures", Object.keys(seen.figures).length, Object.keys(figures).length);
-    const in_map = (padding) => new Set(record.runs.filter((run) => run.design.padding === padding)
-        .map((run) => run.name.split("-seed")[0] + run.published)).size * 24;
+    const in_map = (padding) => new Set(record.runs.filter((run) => run.audit.padding === padding)
+        .map((run) => run.design + run.published)).size * 24;
     check(where, "cells of the maps", seen.cells, in_map("prefix") + in_map("in-sequence"));
     check(where, "rows of runs", seen.rows, record.runs.length);
     check(where, "rows of paired tests", seen.pairs, record.pairs.length);
