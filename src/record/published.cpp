@@ -24,6 +24,7 @@ const Published& published() {
     reader.text("schema");
     data.source = reader.text("source");
     data.note = reader.text("note");
+    reader.text("fields");  // for readers of the file
     const std::int64_t modulus = reader.integer("modulus");
     for (const base::Json& entry : reader.required("curves")) {
       base::ObjectReader curve(entry, scope + ".curves");

@@ -164,7 +164,12 @@ Panel curve_panel(const RunComparison& c, const RunGroup& group, const RunSet& s
   if (low) {
     words.push_back(fmt::format("reference from {} to {}%", number_text(low), number_text(high)));
     layers.push_back({{"data", {{"values", Json::array({{{"y", *low}, {"y2", *high}}})}}},
-                      {"mark", {{"type", "rect"}, {"opacity", 0.3}, {"aria", false}}},
+                      {"mark",
+                       {{"type", "rect"},
+                        {"opacity", 0.3},
+                        {"stroke", "var(--control)"},  // a band without height stays visible
+                        {"strokeWidth", 2},
+                        {"aria", false}}},
                       {"encoding",
                        {{"y", share_axis(nullptr)},
                         {"y2", {{"field", "y2"}}},

@@ -48,6 +48,12 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+// Normal tails say nothing about chances much smaller.
+std::string tested_p(std::optional<double> p) {
+  if (!p) return "-";
+  return *p < 1e-6 ? "<1e-06" : fmt::format("{:.2g}", *p);
+}
+
 std::string signed_points(double share) {
   std::string text = fmt::format("{:+.1f}", 100 * share);
   return text == "-0.0" ? "+0.0" : text;
@@ -134,10 +140,10 @@ std::string run_comparison_text(const RunComparison& c) {
                                                   printable(c.runs[pair.reference].name))};
       for (const TestedDifference* d : {&pair.mean, &pair.worst, &pair.gap}) {
         row.push_back(tested_text(*d));
-        row.push_back(d->p_holm ? fmt::format("{:.2g}", *d->p_holm) : "-");
+        row.push_back(tested_p(d->p_holm));
       }
       row.push_back(fmt::format("{}/{}", pair.items_for_run, pair.items_for_reference));
-      row.push_back(pair.p_items_holm ? fmt::format("{:.2g}", *pair.p_items_holm) : "-");
+      row.push_back(tested_p(pair.p_items_holm));
       rows.push_back(std::move(row));
     }
     text += aligned(rows);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -96,6 +97,9 @@ double upper_tail(double items, double t) {
   return boost::math::cdf(boost::math::complement(StudentsT(items - 1), t));
 }
 
+// At most 1, and not 0 where the tail is smaller than any number.
+double p_value(double p) { return std::clamp(p, std::numeric_limits<double>::min(), 1.0); }
+
 // Of min_g max_h d_gh = max_h min_g d_gh, the value bounded from above by the best g and from below
 // by the best h. `contrast(g, h)` for g, h in 0..size-1.
 template <typename ContrastOf>
@@ -120,7 +124,7 @@ void bound_extreme(DifferenceTest& test, std::size_t size, double items, double 
   test.estimate.high = *std::ranges::min_element(most);
   // The best g speaks for "below 0", the best h for "above".
   const double z = std::max(-*std::ranges::min_element(high_z), *std::ranges::max_element(low_z));
-  test.p = std::min(1.0, 2 * corrected * upper_tail(items, z));
+  test.p = p_value(2 * corrected * upper_tail(items, z));
 }
 
 std::vector<GroupMean> means_of(const std::vector<double>& sum, const std::vector<double>& n,
@@ -231,7 +235,7 @@ RunDifference run_difference(std::span<const PromptPair> pairs, std::int64_t gro
   result.mean.estimate.low = std::max(-1.0, mean - half);
   result.mean.estimate.high = std::min(1.0, mean + half);
   result.mean.estimate.method = "mean paired difference, Student's t over items";
-  result.mean.p = std::min(1.0, 2 * upper_tail(clusters, std::abs(mean) / error));
+  result.mean.p = p_value(2 * upper_tail(clusters, std::abs(mean) / error));
   for (const double d : difference) {
     result.items_for_a += d > 0 ? 1 : 0;
     result.items_for_b += d < 0 ? 1 : 0;
