@@ -21,6 +21,7 @@ ClaimRun chunked(std::string design, std::uint64_t seed, std::string padding = "
                .window = 8,
                .stride = 8,
                .steps = 100};
+  run.result.mean.value = 0.5;
   run.result.verdict.kind = record::VerdictKind::kPeriodic;
   run.result.period.value = 8;
   run.result.period.p_value = 0.00001;
@@ -39,6 +40,7 @@ ClaimRun chunked(std::string design, std::uint64_t seed, std::string padding = "
 
 ClaimRun control(std::uint64_t seed) {
   ClaimRun run{.design = "full-1kv", .seed = seed, .padding = "prefix", .steps = 100};
+  run.result.mean.value = 0.9;
   run.result.verdict.kind = record::VerdictKind::kNoPeriod;
   run.result.gap = {.estimate = {.value = 0.01, .low = 0.0, .high = 0.02}, .p_value = 0.4};
   return run;
@@ -65,7 +67,7 @@ Claim of(const std::vector<ClaimRun>& runs, std::string_view name,
 
 TEST(Claims, WithoutRunsSayThatNothingBearsOnThem) {
   const auto claims = test_claims({}, {});
-  EXPECT_GE(claims.size(), 11U);
+  EXPECT_EQ(claims.size(), 12U);
   for (const Claim& claim : claims) {
     EXPECT_EQ(claim.outcome, ClaimOutcome::kNoRuns) << claim.name;
     EXPECT_FALSE(claim.test.empty()) << claim.name;
@@ -82,6 +84,28 @@ TEST(Claims, PeriodHoldsOnlyWhereTheStrideItselfIsNamed) {
   EXPECT_EQ(claim.parts[0].outcome, ClaimOutcome::kHolds);
   EXPECT_EQ(claim.parts[1].outcome, ClaimOutcome::kFails);
   EXPECT_EQ(claim.outcome, ClaimOutcome::kMixed);
+  EXPECT_THAT(claim.sentence, HasSubstr("holds in 1 of 2, fails in 1"));
+}
+
+TEST(Claims, LeaveModelsOutThatHaveNotLearned) {
+  ClaimRun unlearned = chunked("w8s8-tied", 42);
+  unlearned.result.mean.value = 0.04;
+  unlearned.result.verdict.kind = record::VerdictKind::kNoPeriod;
+  const std::vector<ClaimRun> runs = {chunked("w8s8-1kv", 42), unlearned};
+  EXPECT_EQ(of(runs, "learned").outcome, ClaimOutcome::kMixed);
+  EXPECT_EQ(of(runs, "period").parts.size(), 1U);
+  EXPECT_EQ(of(runs, "boundary").parts.size(), 1U);
+}
+
+TEST(Claims, AMeanThatHidesItsWorstOnceIsEnough) {
+  const std::vector<ClaimRun> runs = {chunked("w8s8-1kv", 42), chunked("w8s8-8kv", 42),
+                                      control(42)};
+  const record::Estimate close{.value = -0.01, .low = -0.02, .high = 0.0};
+  const record::Estimate far{.value = -0.5, .low = -0.6, .high = -0.4};
+  const Claim claim = of(runs, "mean",
+                         {{.run = 0, .reference = 2, .mean = far, .worst = far},
+                          {.run = 1, .reference = 2, .mean = close, .worst = far}});
+  EXPECT_EQ(claim.outcome, ClaimOutcome::kHolds);
   EXPECT_THAT(claim.sentence, HasSubstr("holds in 1 of 2, fails in 1"));
 }
 

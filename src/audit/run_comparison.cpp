@@ -109,6 +109,7 @@ void correct_for_all(RunComparison& comparison) {
 
 std::string summary_sentence(const RunComparison& comparison) {
   std::int64_t chunked = 0, named = 0, controls = 0, control_periods = 0, unknown = 0, found = 0;
+  std::int64_t staggered = 0, staggered_periods = 0;
   const ComparedRun* lowest = nullptr;
   for (const ComparedRun& run : comparison.runs) {
     if (run.published) continue;
@@ -116,6 +117,9 @@ std::string summary_sentence(const RunComparison& comparison) {
     if (run.control) {
       ++controls;
       control_periods += periodic ? 1 : 0;
+    } else if (run.design.ends_with("-staggered")) {
+      ++staggered;  // no phase is the boundary of every head: no period is promised
+      staggered_periods += periodic ? 1 : 0;
     } else if (run.stride) {
       ++chunked;
       named += periodic && run.result.period.value == run.stride ? 1 : 0;
@@ -131,6 +135,10 @@ std::string summary_sentence(const RunComparison& comparison) {
   if (chunked > 0) {
     parts.push_back(fmt::format(
         "the stride is the period found in {} of {} audits of chunked models", named, chunked));
+  }
+  if (staggered > 0) {
+    parts.push_back(fmt::format("a period is found in {} of {} audits on staggered grids",
+                                staggered_periods, staggered));
   }
   if (controls > 0) {
     parts.push_back(fmt::format("a period is found in {} of {} audits of full-attention models",

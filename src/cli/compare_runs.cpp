@@ -8,6 +8,7 @@
 #include <set>
 
 #include "audit/analysis.h"
+#include "audit/claims.h"
 #include "audit/run_comparison.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -16,8 +17,10 @@
 #include "model/presets.h"
 #include "record/journal.h"
 #include "record/published.h"
+#include "report/claims.h"
 #include "report/run_comparison.h"
 #include "report/run_comparison_html.h"
+#include "stats/paired.h"
 
 namespace kvphase::cli {
 namespace {
@@ -203,8 +206,7 @@ std::int64_t modulus_for(const ComparedRun& run, const ComparedRun& reference) {
   return R;
 }
 
-void add_pairs(RunComparison& comparison, const References& references) {
-  Journals journals(comparison.runs);
+void add_pairs(RunComparison& comparison, const References& references, Journals& journals) {
   std::map<std::string, std::vector<std::string>> left_out;  // names by reason
   for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
     const ComparedRun& run = comparison.runs[i];
@@ -235,6 +237,55 @@ void add_pairs(RunComparison& comparison, const References& references) {
   }
 }
 
+// Items x phases of a chunked run, where its replies are known.
+std::optional<stats::PhaseMatrix> phases_of(const ComparedRun& run, std::size_t at,
+                                            Journals& journals) {
+  std::error_code absent;
+  if (!run.stride || run.published || run.result.score != "accuracy" || run.result.sequential ||
+      !fs::exists(fs::path(run.folder) / "journal.jsonl", absent)) {
+    return std::nullopt;
+  }
+  std::vector<stats::ScoreRow> rows;
+  for (const audit::PromptReply& reply : journals.of(at)) {
+    rows.push_back({.item = reply.item,
+                    .position = reply.target_position,
+                    .score = reply.correct ? 1.0 : 0.0});
+  }
+  return stats::phase_matrix(stats::make_score_table(std::move(rows), run.folder), *run.stride);
+}
+
+// The published claims, tested on our own runs of the paper's designs on the lookup.
+void add_claims(RunComparison& comparison, Journals& journals) {
+  std::vector<audit::ClaimRun> runs;
+  std::map<std::size_t, std::size_t> place;  // in `runs`, by index into comparison.runs
+  for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
+    const ComparedRun& run = comparison.runs[i];
+    if (run.published || run.design.empty() || !run.seed || run.result.design.task != "lookup") {
+      continue;
+    }
+    place[i] = runs.size();
+    runs.push_back({.design = run.design,
+                    .seed = *run.seed,
+                    .padding = run.result.design.padding,
+                    .window = run.window,
+                    .stride = run.stride,
+                    .staggered = run.design.ends_with(kStaggered),
+                    .steps = run.training.steps.value_or(0),
+                    .result = run.result,
+                    .phases = phases_of(run, i, journals)});
+  }
+  std::vector<audit::ClaimPair> pairs;
+  for (const record::PairedRuns& pair : comparison.pairs) {
+    if (!place.contains(pair.run) || !place.contains(pair.reference)) continue;
+    pairs.push_back({.run = place.at(pair.run),
+                     .reference = place.at(pair.reference),
+                     .mean = pair.mean.estimate,
+                     .worst = pair.worst.estimate,
+                     .gap = pair.gap.estimate});
+  }
+  if (!runs.empty()) comparison.claims = audit::test_claims(runs, pairs);
+}
+
 }  // namespace
 
 ExitCode compare_runs(const RunsToCompare& wanted, const Session& session) {
@@ -258,8 +309,12 @@ ExitCode compare_runs(const RunsToCompare& wanted, const Session& session) {
         fmt::format("Published: {}. {}", record::published_source(), record::published_note()));
   }
   const auto at = std::ranges::find(comparison.runs, first, &ComparedRun::folder);
-  add_pairs(comparison, References(comparison.runs, wanted.reference,
-                                   static_cast<std::size_t>(at - comparison.runs.begin())));
+  Journals journals(comparison.runs);
+  add_pairs(comparison,
+            References(comparison.runs, wanted.reference,
+                       static_cast<std::size_t>(at - comparison.runs.begin())),
+            journals);
+  add_claims(comparison, journals);
   audit::correct_for_all(comparison);
   comparison.sentence = audit::summary_sentence(comparison);
 
@@ -270,6 +325,9 @@ ExitCode compare_runs(const RunsToCompare& wanted, const Session& session) {
   base::write_file_atomically(wanted.out / "table.csv", report::runs_csv(comparison));
   base::write_file_atomically(wanted.out / "pairs.csv", report::pairs_csv(comparison));
   base::write_file_atomically(wanted.out / "compare.html", page);
+  if (const std::string claims = report::claims_markdown(comparison.claims); !claims.empty()) {
+    base::write_file_atomically(wanted.out / "claims.md", claims);
+  }
   base::write_file_atomically(wanted.out / "comparison.txt", text);
   base::write_file_atomically(wanted.out / "comparison.json", json);
   session.console.result(wanted.json ? json : text);

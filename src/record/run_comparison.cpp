@@ -74,6 +74,8 @@ Json to_json(const RunComparison& c) {
                      {"p_items", number_or_null(pair.p_items)},
                      {"p_items_holm", number_or_null(pair.p_items_holm)}});
   }
+  Json claims = Json::array();
+  for (const Claim& claim : c.claims) claims.push_back(to_json(claim));
   return {{"schema", kRunComparisonSchema},
           {"context", to_json(c.context)},
           {"sentence", c.sentence},
@@ -81,6 +83,7 @@ Json to_json(const RunComparison& c) {
           {"tests", c.tests},
           {"runs", std::move(runs)},
           {"pairs", std::move(pairs)},
+          {"claims", std::move(claims)},
           {"notes", c.notes}};
 }
 

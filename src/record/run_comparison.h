@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "record/claim.h"
 #include "record/context.h"
 #include "record/result.h"
 
@@ -80,6 +81,7 @@ struct RunComparison {
   double level = 0.05;
   std::vector<ComparedRun> runs;  // by design, padding, modulus, published last, seed
   std::vector<PairedRuns> pairs;
+  std::vector<Claim> claims;       // published ones, where runs of the paper's designs bear on them
   std::int64_t tests = 0;          // p-values that Holm's correction counts
   std::vector<std::string> notes;  // what was left out and why
 };

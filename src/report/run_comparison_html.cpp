@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "report/claims.h"
 #include "report/document.h"
 #include "report/markup.h"
 #include "report/run_charts.h"
@@ -266,8 +267,8 @@ std::string context_html(const RunComparison& c) {
 std::string run_comparison_html(const RunComparison& c) {
   const std::vector<RunSet> sets = run_sets(c);
   return document_html("kvphase: models side by side",
-                       header_html(c, sets) + figures_html(c, sets) + pairs_html(c) + runs_html(c) +
-                           reading_html(c) + context_html(c),
+                       header_html(c, sets) + figures_html(c, sets) + claims_html(c.claims) +
+                           pairs_html(c) + runs_html(c) + reading_html(c) + context_html(c),
                        "wide");
 }
 
