@@ -47,6 +47,7 @@ record::Gap convert(const stats::Estimate& raw, const stats::GapNoise& noise) {
 struct Tested {
   record::Period period;
   std::int64_t permutations = 0;
+  std::int64_t columns = 0;  // stats::PeriodResult::columns
 };
 
 std::string no_second_null(const stats::PeriodResult& p) {
@@ -62,6 +63,7 @@ record::Period convert(const stats::PeriodResult& p) {
                         .p_second = p.p_second,
                         .second_null = p.second_null,
                         .p_misfit = p.p_misfit,
+                        .p_fit = p.p_fit,
                         .level = p.level,
                         .method = p.method,
                         .reason = p.reason};
@@ -151,7 +153,8 @@ Tested RowsAnalysis::test(const ScoreTable& table, const ScoreTable& exchangeabl
   }
   // Nothing varies: no data could speak less for a period (Cochran's Q without a discordant item).
   if (!period.p_value && found.items == 0 && table.cells() > 0) period.p_value = 1;
-  return {.period = std::move(period), .permutations = found.permutations};
+  return {
+      .period = std::move(period), .permutations = found.permutations, .columns = found.columns};
 }
 
 // Wilson's interval where every item appears once per group; else the bootstrap over items, which
@@ -476,15 +479,18 @@ bool at_least_positions(const ScoreRows& rows, std::int64_t wanted) {
 // The dip that a verdict of "no period" talks about: one phase in four, the commonest stride.
 constexpr std::int64_t kFindableStride = 4;
 
+// columns: of which the period must stand out, to be named; 0: only to be seen by the search.
 std::optional<double> findable(const Result& r, const std::optional<double>& variance,
-                               bool all_equal) {
+                               std::int64_t columns, bool all_equal) {
   const bool share = r.score == "accuracy";
   FindableInput input{.observations = r.design.scored,
                       .variance = variance.value_or(0),
                       .share = share ? r.mean.value : std::nullopt,
                       .stride = kFindableStride,
                       .candidates = std::max<std::int64_t>(1, std::ssize(r.period.candidates)),
+                      .columns = columns,
                       .level = r.period.level};
+  for (const auto& c : r.period.candidates) input.searched.push_back(c.period);
   if (all_equal) {
     const std::int64_t n =
         r.design.items > 0 ? std::min(r.design.items, r.design.scored) : r.design.scored;
@@ -495,27 +501,6 @@ std::optional<double> findable(const Result& r, const std::optional<double>& var
   const auto dip = findable_dip(input);
   // Not even a phase that is always wrong would be found.
   return !dip && share ? std::optional(1.0) : dip;
-}
-
-// A period whose own phases do not differ beyond noise is what taking out a trend left of a longer
-// curve: a half-period that the detrended scores repeat and the scores do not. It is not named.
-void withdraw_invisible_period(Result& r, Strides& strides) {
-  if (!r.period.value || !r.folded || r.folded->stride != *r.period.value) return;
-  const std::optional<double>& p = r.folded->gap.p_value;
-  if (!p || *p <= 2 * r.period.level) return;
-  r.period.reason = fmt::format(
-      "period {} shows only after a trend over the positions is taken out: folded by it, the "
-      "scores themselves do not differ beyond noise ({})",
-      *r.period.value, p_text(p));
-  r.period.value.reset();
-  if (strides.disagree) {
-    r.folded = std::move(r.other_stride);
-    r.other_stride.reset();
-  } else if (!strides.known) {
-    r.folded.reset();
-  }
-  strides.main = strides.known;
-  strides.disagree = false;
 }
 
 void decide_requirements(Result& r, const Dataset& data, const AnalysisOptions& options,
@@ -590,6 +575,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   bool all_equal = false;
   bool equal_inside = false;
   std::int64_t permutations = 0;  // of the period test
+  std::int64_t columns = 0;
   bool enough_positions = true;
   Coverage coverage;
   std::optional<double> variance;
@@ -612,6 +598,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
     Tested tested = rows.period();
     r.period = std::move(tested.period);
     permutations = tested.permutations;
+    columns = tested.columns;
     enough_positions = at_least_positions(*data.rows, kFewestPositions);
     coverage = coverage_of(*data.rows, r);
     strides = choose_strides(data, options, r.period);
@@ -639,6 +626,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
         {.permutations = options.permutations, .level = options.level, .seed = options.seed});
     r.period = convert(found);
     permutations = found.permutations;
+    columns = found.columns;
     if (!r.period.p_value && all_equal && r.design.scored > 0) r.period.p_value = 1;
     enough_positions = std::ranges::count_if(counts.n, [](auto n) { return n > 0; }) >=
                        static_cast<std::ptrdiff_t>(kFewestPositions);
@@ -658,7 +646,6 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
     }
     note_counts(r);
   }
-  withdraw_invisible_period(r, strides);
   for (std::optional<record::Folded>* folded : {&r.folded, &r.other_stride}) {
     if (!*folded || !window || *window != (*folded)->stride) continue;
     mark_boundary((*folded)->phases, (*folded)->stride);
@@ -669,11 +656,14 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   note_groups(r);
   note_missing(r, options.seed);
   note_resolution(r, permutations, options.permutations);
-  const std::optional<double> dip = findable(r, variance, all_equal);
+  const std::optional<double> dip = findable(r, variance, 0, all_equal);
   const bool in_shares = r.score == "accuracy" || all_equal;
   r.verdict = decide(
       r, {.min_accuracy = options.min_accuracy,
           .findable = dip,
+          .nameable = columns == 0 || all_equal || equal_inside
+                          ? std::nullopt
+                          : findable(r, variance, columns, false),
           .wanted = in_shares ? kFindableShare : kFindableSd * std::sqrt(variance.value_or(0)),
           .known_stride = strides.known ? std::optional(strides.known->value) : std::nullopt,
           .known_source = strides.known ? strides.known->source : "",

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "stats/interval.h"
+#include "stats/period_fit.h"
 
 namespace kvphase::audit {
 namespace {
@@ -18,14 +19,30 @@ double needed_lambda(double df, double alpha, double power) {
   return boost::math::non_central_chi_squared::find_non_centrality(df, critical, 1 - power);
 }
 
-double lambda_for(const FindableInput& input) {
-  return needed_lambda(static_cast<double>(input.stride - 1),
-                       input.level / static_cast<double>(input.candidates),
-                       1 - (1 - input.power) / 2);
+// At which both the search and the comparison with columns succeed; empty where nothing does.
+std::optional<double> lambda_for(const FindableInput& input) {
+  const double power = 1 - (1 - input.power) / 2;
+  const double search = needed_lambda(static_cast<double>(input.stride - 1),
+                                      input.level / static_cast<double>(input.candidates), power);
+  if (input.columns == 0) return search;
+  constexpr double kMost = 1e5;
+  const auto enough = [&](double lambda) {
+    return stats::fit_power(static_cast<std::size_t>(input.columns), input.stride, input.searched,
+                            lambda, input.level) >= power;
+  };
+  if (enough(search)) return search;
+  if (!enough(kMost)) return std::nullopt;
+  double low = search;
+  double high = kMost;
+  for (int step = 0; step < 60; ++step) {
+    const double middle = std::sqrt(low * high);
+    (enough(middle) ? high : low) = middle;
+  }
+  return high;
 }
 
 // Observations, as a real number, at which a dip is found.
-double size_for(double dip, const FindableInput& input) {
+double size_for(double dip, double lambda, const FindableInput& input) {
   const auto s = static_cast<double>(input.stride);
   double variance = input.variance;
   if (input.share && *input.share > 0 && *input.share < 1) {
@@ -33,24 +50,26 @@ double size_for(double dip, const FindableInput& input) {
     const double weak = std::clamp(*input.share - dip, 0.0, 1.0);
     variance *= (s - 1 + v(weak) / v(*input.share)) / s;
   }
-  return lambda_for(input) * variance * s * s / (dip * dip * (s - 1));
+  return lambda * variance * s * s / (dip * dip * (s - 1));
 }
 
 }  // namespace
 
 std::optional<double> findable_dip(const FindableInput& input) {
   if (input.observations < 2 || !(input.variance > 0)) return std::nullopt;
+  const std::optional<double> lambda = lambda_for(input);
+  if (!lambda) return std::nullopt;
   // size_for falls as the dip grows; bisection on a scale that covers shares and scores.
   const auto wanted = static_cast<double>(input.observations);
   double low = 1e-9;
   double high = 1e6 * std::sqrt(input.variance);
   if (input.share) {
     high = *input.share;  // no phase can lose more than everything
-    if (size_for(high, input) > wanted) return std::nullopt;
+    if (size_for(high, *lambda, input) > wanted) return std::nullopt;
   }
   for (int step = 0; step < 200; ++step) {
     const double middle = (low + high) / 2;
-    (size_for(middle, input) > wanted ? low : high) = middle;
+    (size_for(middle, *lambda, input) > wanted ? low : high) = middle;
   }
   return high;
 }
@@ -63,7 +82,7 @@ std::optional<double> findable_dip_of_equal(std::int64_t independent, FindableIn
 }
 
 std::int64_t observations_for_dip(double dip, const FindableInput& input) {
-  return static_cast<std::int64_t>(std::ceil(size_for(dip, input)));
+  return static_cast<std::int64_t>(std::ceil(size_for(dip, lambda_for(input).value(), input)));
 }
 
 std::optional<double> noise_variance(const stats::ScoreTable& table, bool paired) {

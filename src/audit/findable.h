@@ -7,11 +7,16 @@
 // the mean, sigma^2(d) = sigma^2 ((S-1) + v(m-d)/v(m)) / S, v(p) = p(1-p). The test is taken as
 // chi-squared at level / candidates (Bonferroni; the test itself uses min-p). The trend that the
 // test takes out and its guards cost power; half of the allowed misses are set aside for them,
-// which simulation shows to be about right (findable_test.cpp prints how right).
+// which simulation shows to be about right (findable_test.cpp prints how right). Where observations
+// sit at a few columns (counts, items at the same positions), the period must also stand out from
+// columns that merely differ (stats/period_fit.h); the larger of both dips counts. Without columns
+// the result is what would at least be seen: a difference that no period explains is inconclusive,
+// never "no period".
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "stats/score_table.h"
 
@@ -23,6 +28,10 @@ struct FindableInput {
   std::optional<double> share;    // m, for right/wrong scores
   std::int64_t stride = 4;        // S
   std::int64_t candidates = 11;   // periods searched; 1: the stride is known
+  // Residues or shared positions with observations (PeriodResult::columns) and the candidates whose
+  // phases were compared with them; 0: items do not share positions.
+  std::int64_t columns = 0;
+  std::vector<std::int64_t> searched = {};
   double level = 0.05;
   double power = 0.8;
 };

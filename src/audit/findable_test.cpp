@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "stats/period.h"
+#include "stats/sampling.h"
 #include "stats/simulate.h"
 
 namespace kvphase::audit {
@@ -60,6 +61,55 @@ TEST(Findable, PromisesAboutThePowerThatSimulationGives) {
              kItems, found, kRuns);
   EXPECT_GE(found, 68);
   EXPECT_LE(found, 97);
+}
+
+// Counts: the period must also stand out from residues that merely differ, and these are few.
+TEST(Findable, PromisesOfCountsAboutThePowerThatSimulationGives) {
+  for (const std::int64_t modulus : {8, 24}) {
+    std::vector<std::int64_t> searched;
+    for (std::int64_t s = 2; s <= modulus / 2; ++s) {
+      if (modulus % s == 0) searched.push_back(s);
+    }
+    constexpr std::int64_t kPrompts = 256;
+    FindableInput input{.observations = kPrompts * modulus,
+                        .variance = 0.16,
+                        .share = 0.8,
+                        .candidates = std::ssize(searched)};
+    const double search_alone = findable_dip(input).value();
+    input.columns = modulus;
+    input.searched = searched;
+    const double dip = findable_dip(input).value();
+    EXPECT_GE(dip, search_alone);
+    base::Random random(12);
+    int found = 0;
+    constexpr int kRuns = 100;
+    for (int run = 0; run < kRuns; ++run) {
+      stats::ResidueCounts counts;
+      for (std::int64_t r = 0; r < modulus; ++r) {
+        counts.n.push_back(kPrompts);
+        const double share = 0.8 + dip / 4 - (r % 4 == 1 ? dip : 0);
+        counts.correct.push_back(stats::draw_binomial(kPrompts, share, random));
+      }
+      if (stats::find_period(counts, {.permutations = 399,
+                                      .other_permutations = 199,
+                                      .seed = static_cast<std::uint64_t>(run)})
+              .period) {
+        ++found;
+      }
+    }
+    fmt::print("counts mod {}: a dip of {:.1f} points (search alone {:.1f}): named in {} of {}\n",
+               modulus, 100 * dip, 100 * search_alone, found, kRuns);
+    EXPECT_GE(found, 68);
+    EXPECT_LE(found, 98);
+  }
+  EXPECT_EQ(findable_dip({.observations = 100000,
+                          .variance = 0.16,
+                          .share = 0.8,
+                          .candidates = 1,
+                          .columns = 4,
+                          .searched = {2}}),
+            std::nullopt)
+      << "no column is left over to show how they scatter";
 }
 
 }  // namespace

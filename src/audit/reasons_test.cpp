@@ -21,11 +21,14 @@ using record::Observation;
 const std::set<std::string> kParts = {"folded",     "other_stride", "confirmation",
                                       "sequential", "contrasts",    "options"};
 // Where the reason of a field stands when it is not "reason".
-const std::map<std::string, std::string> kReasonOf = {
-    {"cross_fitted", "cross_fitted_reason"}, {"p_second", "p_second_reason"},
-    {"p_misfit", "p_misfit_reason"},         {"noise", "noise_method"},
-    {"noise_high", "noise_method"},          {"only_group", "pairs_method"},
-    {"only_worst", "pairs_method"}};
+const std::map<std::string, std::string> kReasonOf = {{"cross_fitted", "cross_fitted_reason"},
+                                                      {"p_second", "p_second_reason"},
+                                                      {"p_misfit", "p_misfit_reason"},
+                                                      {"p_fit", "p_misfit_reason"},
+                                                      {"noise", "noise_method"},
+                                                      {"noise_high", "noise_method"},
+                                                      {"only_group", "pairs_method"},
+                                                      {"only_worst", "pairs_method"}};
 
 std::string text_at(const Json& json, const std::string& key) {
   return json.contains(key) && json.at(key).is_string() ? json.at(key).get<std::string>() : "";

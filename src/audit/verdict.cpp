@@ -228,7 +228,11 @@ Verdict no_period(const Result& r, const VerdictInput& input) {
   Verdict v{.kind = VerdictKind::kNoPeriod};
   std::string found = dip_text(r, *input.findable, input.all_equal);
   found[0] = 'O';
-  found = fmt::format(" {} would have been found in four of five runs.", found);
+  found = fmt::format(" {} would have been found in four of five runs{}.", found,
+                      input.nameable && *input.nameable > 1.05 * *input.findable
+                          ? fmt::format(" (as a difference; as a period, one weaker by {})",
+                                        difference(r, input.nameable))
+                          : "");
   if (input.all_equal) {
     v.sentence = fmt::format("No period: {}, so no phase is weaker than another.{}",
                              all_alike(r, input), found);
@@ -265,16 +269,28 @@ bool certainly_differs(const Result& r) {
   return r.gap.p_value && *r.gap.p_value <= kMisfitLevel * r.period.level;
 }
 
+// What would tell a period from positions that merely differ: more cycles of it.
+std::string what_would_decide(const Result& r) {
+  constexpr std::int64_t kManyResidues = 24;
+  if (r.data_kind == "counts" && r.design.modulus < kManyResidues) {
+    return fmt::format(
+        "Whether a period is behind it, counts modulo {} or more could decide, or the answers item "
+        "by item at consecutive positions that start anywhere.",
+        kManyResidues);
+  }
+  return "Whether a period is behind it, more target positions could decide: items that start at "
+         "different positions, each at twice the longest period that could matter.";
+}
+
 // Positions differ for certain, but no period is named for it.
 Verdict without_period(const Result& r, const Coverage& coverage) {
   // Without a significant search it is the gap that says so.
   const bool by_gap = r.period.p_value.value_or(0) > r.period.level;
-  const bool misfit =
-      by_gap || (r.period.p_misfit && *r.period.p_misfit <= kMisfitLevel * r.period.level);
+  // A period that passed the guard against drift was asked whether it fits.
+  const bool drift = !by_gap && !r.period.p_fit && r.period.p_second.value_or(0) > r.period.level;
   const std::string step =
-      misfit ? "Read the curve residue by residue: it, and not a phase, says what is weak. More "
-               "target positions (at least twice the longest period that could matter) would show "
-               "a longer period."
+      !drift ? "Read the curve residue by residue: it, and not a phase, says what is weak. " +
+                   what_would_decide(r)
              : "To tell a period from drift, run more items that start at different positions, "
                "with the prompts in random order.";
   const std::optional<double>& gap = r.gap.estimate.value;
@@ -283,8 +299,8 @@ Verdict without_period(const Result& r, const Coverage& coverage) {
       r, coverage,
       fmt::format("{} differs between positions ({}), but {}: {}", score_word(r),
                   p_text(by_gap ? r.gap.p_value : r.period.p_value),
-                  misfit ? "no period explains how"
-                         : "slow drift along the positions would look the same as a period",
+                  drift ? "slow drift along the positions would look the same as a period"
+                        : "no period explains how",
                   curve(r)),
       small ? fmt::format("Whatever it is, it is small ({}). ", difference(r, gap)) + step : step);
 }

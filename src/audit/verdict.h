@@ -24,6 +24,9 @@ struct VerdictInput {
   // How far one phase in four must lie below the others for this much data to find it in four of
   // five runs; empty: unknown. Where nothing varies it is a share of prompts with another score.
   std::optional<double> findable;
+  // The same for naming its period, which few positions make harder than seeing a difference;
+  // empty: as above. A difference without a name is inconclusive, never "no period".
+  std::optional<double> nameable;
   double wanted = 0.2;                       // "no period" needs findable <= wanted
   std::optional<std::int64_t> known_stride;  // given or the model's
   std::string known_source;                  // "given" | "model"

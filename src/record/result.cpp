@@ -117,6 +117,7 @@ Json to_json(const Period& p) {
           {"p_second_reason", p.p_second_reason},
           {"p_misfit", number_or_null(p.p_misfit)},
           {"p_misfit_reason", p.p_misfit_reason},
+          {"p_fit", number_or_null(p.p_fit)},
           {"level", p.level},
           {"method", p.method},
           {"reason", p.reason},
@@ -135,6 +136,7 @@ Period read_period(const Json& json, const std::string& scope) {
   p.p_second_reason = reader.text("p_second_reason", "");
   p.p_misfit = reader.optional_real("p_misfit");
   p.p_misfit_reason = reader.text("p_misfit_reason", "");
+  p.p_fit = reader.optional_real("p_fit");
   if (reader.has("nested")) {
     for (const Json& entry : reader.required("nested")) {
       ObjectReader test(entry, nested(reader, "nested"));

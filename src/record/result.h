@@ -73,7 +73,8 @@ struct Period {
   std::string second_null;         // what the second null keeps
   std::string p_second_reason;     // why p_second is empty
   std::optional<double> p_misfit;  // do positions differ beyond the period?
-  std::string p_misfit_reason;     // why it is empty
+  std::string p_misfit_reason;     // why it, and p_fit, are empty
+  std::optional<double> p_fit;     // do phases differ more than positions inside a phase?
   double level = 0.05;
   std::vector<PeriodCandidate> candidates;
   std::vector<NestedPeriods> nested;  // in the order they were compared

@@ -50,6 +50,32 @@ std::vector<Setting> null_settings() {
       {"50 items, the same, aligned", {.items = 50, .start_range = 0, .noise_sd = 1.5}},
       {"50 items, continuous score, autocorrelated noise (SD 2, memory 0.9), aligned",
        {.items = 50, .start_range = 0, .noise_sd = 2, .noise_memory = 0.9, .continuous = true}},
+      {"50 items, continuous score around 1e8", {.items = 50, .continuous = true, .level = 1e8}},
+      // Positions that differ without a period, and curves longer than any candidate.
+      {"200 items, 8 positions that differ (up to 0.45 logits), aligned",
+       {.items = 200, .offsets = 8, .start_range = 0, .places = 8, .place_spread = 0.45}},
+      {"50 items, 8 positions that differ (up to 0.9 logits), aligned",
+       {.items = 50, .offsets = 8, .start_range = 0, .places = 8, .place_spread = 0.9}},
+      {"200 items, 24 positions that differ (up to 0.45 logits), aligned",
+       {.items = 200, .start_range = 0, .places = 24, .place_spread = 0.45}},
+      {"20 items, 24 positions that differ (up to 0.9 logits), aligned",
+       {.items = 20, .start_range = 0, .places = 24, .place_spread = 0.9}},
+      {"200 items, sine over the offsets (0.7 logits, length 24), aligned",
+       {.items = 200, .start_range = 0, .wave = 0.7, .wave_length = 24}},
+      {"200 items, sine over the offsets (0.7 logits, length 20), aligned",
+       {.items = 200, .start_range = 0, .wave = 0.7, .wave_length = 20}},
+      {"200 items, triangle over the offsets (0.7 logits, length 24), aligned",
+       {.items = 200,
+        .start_range = 0,
+        .wave = 0.7,
+        .wave_length = 24,
+        .wave_shape = WaveShape::kTriangle}},
+      {"200 items, half of the offsets 1.4 logits above the other half, aligned",
+       {.items = 200,
+        .start_range = 0,
+        .wave = 0.7,
+        .wave_length = 24,
+        .wave_shape = WaveShape::kStep}},
   };
 }
 
@@ -58,8 +84,29 @@ struct CountSetting {
   std::int64_t modulus = 24;
   std::int64_t n = 0;  // independent prompts per residue
   double accuracy = 0;
-  SimulatedAudit audit;  // used when n is 0: paired items, counted
+  double weak = 0;             // taken from one random residue
+  double spread = 0;           // residues differ by up to this either way (uniform)
+  double triangle = 0;         // a triangle over all residues: from top to bottom
+  std::vector<double> phases;  // shares in place of accuracy, one per phase
+  SimulatedAudit audit;        // used when n is 0: paired items, counted
 };
+
+ResidueCounts simulate_counts(const CountSetting& s, base::Random& random) {
+  if (s.n == 0) return counts_of(simulate(s.audit, random), s.modulus);
+  const auto m = static_cast<std::size_t>(s.modulus);
+  const std::size_t weak = s.weak > 0 ? random.uniform_index(m) : m;
+  ResidueCounts counts;
+  for (std::size_t r = 0; r < m; ++r) {
+    double share = s.phases.empty() ? s.accuracy : s.phases[r % s.phases.size()];
+    if (r == weak) share -= s.weak;
+    if (s.spread > 0) share += s.spread * (2 * random.uniform() - 1);
+    const double side = std::abs(2 * static_cast<double>(r) / static_cast<double>(m) - 1);
+    share += s.triangle * (side - 0.5);
+    counts.n.push_back(s.n);
+    counts.correct.push_back(draw_binomial(s.n, share, random));
+  }
+  return counts;
+}
 
 std::vector<CountSetting> count_settings() {
   return {
@@ -73,6 +120,39 @@ std::vector<CountSetting> count_settings() {
        .modulus = 8,
        .n = 256,
        .accuracy = 0.5},
+      {.name = "counts mod 8, 256 prompts each, one residue of 80 % weaker by 5 points",
+       .modulus = 8,
+       .n = 256,
+       .accuracy = 0.8,
+       .weak = 0.05},
+      {.name = "counts mod 8, 256 prompts each, one residue of 80 % weaker by 10 points",
+       .modulus = 8,
+       .n = 256,
+       .accuracy = 0.8,
+       .weak = 0.10},
+      {.name = "counts mod 8, 256 prompts each, one residue of 80 % weaker by 15 points",
+       .modulus = 8,
+       .n = 256,
+       .accuracy = 0.8,
+       .weak = 0.15},
+      {.name = "counts mod 8, 256 prompts each, residues uniform in 75 to 85 %",
+       .modulus = 8,
+       .n = 256,
+       .accuracy = 0.8,
+       .spread = 0.05},
+      {.name = "counts mod 8, 256 prompts each, residues uniform in 70 to 90 %",
+       .modulus = 8,
+       .n = 256,
+       .accuracy = 0.8,
+       .spread = 0.10},
+      {.name = "counts mod 24, 1,000 prompts each, residues uniform in 77 to 83 %",
+       .n = 1000,
+       .accuracy = 0.8,
+       .spread = 0.03},
+      {.name = "counts mod 24, 1,000 prompts each, triangle from 60 to 90 %",
+       .n = 1000,
+       .accuracy = 0.75,
+       .triangle = 0.3},
       {.name = "counts mod 24 of 200 paired items, item effects of SD 2 logits",
        .audit = {.items = 200, .start_range = 0, .item_sd = 2}},
       {.name = "counts mod 24 of 200 paired items, depth trend of 2 logits",
@@ -111,6 +191,18 @@ std::vector<PowerSetting> power_settings() {
                       {.items = 20, .start_range = 0, .period = 8, .drop = 0.3},
                       {},
                       {}});
+  settings.push_back({"period 4, one phase -20 points, 20 items",
+                      {.items = 20, .period = 4, .drop = 0.2},
+                      {},
+                      {}});
+  settings.push_back({"period 6, one phase -25 points, 20 items",
+                      {.items = 20, .period = 6, .drop = 0.25},
+                      {},
+                      {}});
+  settings.push_back({"period 8, one phase -30 points, 20 items",
+                      {.items = 20, .period = 8, .drop = 0.3},
+                      {},
+                      {}});
   settings.push_back({"period 12, one phase -40 points, 20 items",
                       {.items = 20, .period = 12, .drop = 0.4},
                       {},
@@ -127,6 +219,16 @@ std::vector<PowerSetting> power_settings() {
                       {.items = 400, .period = 2, .phase_chance = {0.950, 0.897}},
                       {},
                       kFewestRightPeriods});
+  settings.push_back(
+      {"period 2, phases 0.950 and 0.897, 400 items, 8 offsets, aligned",
+       {.items = 400, .offsets = 8, .start_range = 0, .period = 2, .phase_chance = {0.950, 0.897}},
+       {},
+       kFewestRightPeriods});
+  settings.push_back(
+      {"period 4, one phase -1 logit, 20 items, margin around 1e8",
+       {.items = 20, .item_sd = 1, .period = 4, .drop = 1, .continuous = true, .level = 1e8},
+       {},
+       kFewestRightPeriods});
   // The same answers as a margin and as right or wrong: what a continuous score saves.
   for (const std::int64_t items : {5, 10, 20, 40}) {
     for (const bool sign : {false, true}) {
@@ -139,6 +241,39 @@ std::vector<PowerSetting> power_settings() {
     }
   }
   return settings;
+}
+
+struct CountPowerSetting {
+  CountSetting counts;
+  std::int64_t period = 0;
+  std::optional<double> right;
+};
+
+// Shapes as published for deployed models (arXiv 2609.36322): phases with binomial noise.
+std::vector<CountPowerSetting> count_power_settings() {
+  const auto like = [](std::string name, std::int64_t n, std::vector<double> phases, bool wanted) {
+    const auto period = static_cast<std::int64_t>(phases.size());
+    return CountPowerSetting{
+        .counts = {.name = std::move(name), .modulus = 8, .n = n, .phases = std::move(phases)},
+        .period = period,
+        .right = wanted ? std::optional(kFewestRightPeriods) : std::nullopt};
+  };
+  return {
+      like("counts mod 8, 256 prompts each, phases 44, 70, 65, 31 %", 256,
+           {0.443, 0.697, 0.652, 0.313}, true),
+      like("counts mod 8, 256 prompts each, phases 62, 90, 80, 57 %", 256,
+           {0.617, 0.897, 0.797, 0.572}, true),
+      like("counts mod 8, 256 prompts each, phases 81, 90, 99, 96 %", 256,
+           {0.809, 0.895, 0.988, 0.963}, true),
+      like("counts mod 8, 256 prompts each, phases 78, 90, 92, 79 %", 256,
+           {0.777, 0.897, 0.918, 0.785}, true),
+      like("counts mod 8, 2,560 prompts each, phases 95.0 and 89.7 %", 2560, {0.950, 0.897}, true),
+      like("counts mod 8, 400 prompts each, phases 95.0 and 89.7 %", 400, {0.950, 0.897}, true),
+      like("counts mod 8, 256 prompts each, one phase of 4 weaker by 15 points (80 %)", 256,
+           {0.8, 0.8, 0.8, 0.65}, false),
+      like("counts mod 8, 256 prompts each, one phase of 4 weaker by 10 points (80 %)", 256,
+           {0.8, 0.8, 0.8, 0.7}, false),
+  };
 }
 
 class Study {
@@ -155,6 +290,7 @@ class Study {
     coverage(50, {0.8, 0.8, 0.8, 0.6}, "one weak phase of 4, three alike", true);
     coverage(50, {0.8, 0.8, 0.8, 0.8}, "4 phases alike", false);
     for (const auto& s : power_settings()) power(s);
+    for (const auto& s : count_power_settings()) count_power(s);
     result_.options = options_;
     result_.options.progress = nullptr;
     result_.seconds = watch.seconds();
@@ -213,16 +349,7 @@ class Study {
     std::int64_t named = 0;
     for (std::int64_t run = 0; run < options_.null_runs; ++run) {
       base::Random random = stream(s.name, run);
-      ResidueCounts counts;
-      if (s.n > 0) {
-        for (std::int64_t r = 0; r < s.modulus; ++r) {
-          counts.n.push_back(s.n);
-          counts.correct.push_back(draw_binomial(s.n, s.accuracy, random));
-        }
-      } else {
-        counts = counts_of(simulate(s.audit, random), s.modulus);
-      }
-      named += find_period(counts, period_options(run)).period ? 1 : 0;
+      named += find_period(simulate_counts(s, random), period_options(run)).period ? 1 : 0;
     }
     add(CalibrationKind::kFalseAlarm, s.name, "a period was named", named, options_.null_runs,
         kMostFalseAlarms, {});
@@ -278,6 +405,21 @@ class Study {
         s.found);
     add(CalibrationKind::kPower, s.name, "the right period was named", right, options_.power_runs,
         {}, s.right);
+  }
+
+  void count_power(const CountPowerSetting& s) {
+    std::int64_t named = 0;
+    std::int64_t right = 0;
+    for (std::int64_t run = 0; run < options_.power_runs; ++run) {
+      base::Random random = stream(s.counts.name, run);
+      const auto found = find_period(simulate_counts(s.counts, random), period_options(run)).period;
+      named += found ? 1 : 0;
+      right += found == s.period ? 1 : 0;
+    }
+    add(CalibrationKind::kPower, s.counts.name, "a period was named", named, options_.power_runs,
+        {}, {});
+    add(CalibrationKind::kPower, s.counts.name, "the right period was named", right,
+        options_.power_runs, {}, s.right);
   }
 
   const CalibrationOptions& options_;

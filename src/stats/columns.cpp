@@ -1,7 +1,6 @@
 #include "stats/columns.h"
 
 #include <algorithm>
-#include <boost/math/distributions/fisher_f.hpp>
 #include <cmath>
 #include <numeric>
 
@@ -82,49 +81,59 @@ double ColumnFolder::rearranged_p(std::vector<double> y, std::int64_t orders,
   return std::ranges::min(min_p(observed, null).adjusted);
 }
 
-double ColumnFolder::beyond_columns_p(const std::vector<double>& y, std::size_t searched) const {
+ColumnFolder::Fit ColumnFolder::fit(const std::vector<double>& y, std::int64_t s,
+                                    int degree) const {
   const std::size_t n = columns();
-  const std::int64_t s = candidates_[0];
-  // Least squares on phases and trend together: a trend taken out first would take part of the
-  // pattern with it, and leave that part as misfit.
-  std::vector<std::vector<double>> basis;
-  const auto take_out = [&](std::vector<double>& v) {
-    for (const auto& q : basis) {
-      const double c = std::inner_product(q.begin(), q.end(), v.begin(), 0.0);
-      for (std::size_t j = 0; j < n; ++j) v[j] -= c * q[j];
+  struct Residual {
+    double squares = 0;
+    double terms = 0;
+  };
+  // What is left of y after least squares on a constant, the trend and phases from..to-1.
+  const auto residual = [&](std::int64_t from, std::int64_t to) {
+    std::vector<std::vector<double>> basis;
+    const auto take_out = [&](std::vector<double>& v) {
+      for (const auto& q : basis) {
+        const double c = std::inner_product(q.begin(), q.end(), v.begin(), 0.0);
+        for (std::size_t j = 0; j < n; ++j) v[j] -= c * q[j];
+      }
+      return std::inner_product(v.begin(), v.end(), v.begin(), 0.0);
+    };
+    const auto add = [&](std::vector<double> v) {
+      const double before = std::inner_product(v.begin(), v.end(), v.begin(), 0.0);
+      take_out(v);
+      const double squares = take_out(v);
+      if (!(squares > 1e-9 * before)) return;  // a combination of those before
+      for (double& x : v) x /= std::sqrt(squares);
+      basis.push_back(std::move(v));
+    };
+    add(root_weights_);
+    for (int d = 0; d < degree; ++d) {
+      const double* q = basis_.data() + static_cast<std::size_t>(d) * n;
+      add(std::vector<double>(q, q + n));
     }
-    return std::inner_product(v.begin(), v.end(), v.begin(), 0.0);
+    for (std::int64_t g = from; g < to; ++g) {
+      std::vector<double> phase(n);
+      for (std::size_t j = 0; j < n; ++j) {
+        phase[j] = positions_[j] % s == g ? root_weights_[j] : 0;
+      }
+      if (std::ranges::any_of(phase, [](double x) { return x != 0; })) add(std::move(phase));
+    }
+    std::vector<double> z(n);
+    for (std::size_t j = 0; j < n; ++j) z[j] = root_weights_[j] * y[j];
+    const double squares = take_out(z);
+    return Residual{.squares = squares, .terms = static_cast<double>(basis.size())};
   };
-  const auto add = [&](std::vector<double> v) {
-    const double before = std::inner_product(v.begin(), v.end(), v.begin(), 0.0);
-    const double squares = take_out(v);
-    if (!(squares > 1e-9 * before)) return;  // a combination of those before
-    for (double& x : v) x /= std::sqrt(squares);
-    basis.push_back(std::move(v));
-  };
-  for (int d = 0; d < degree_; ++d) {
-    const double* q = basis_.data() + static_cast<std::size_t>(d) * n;
-    add(std::vector<double>(q, q + n));
-  }
-  add(root_weights_);
-  const std::size_t without = basis.size();
-  std::vector<double> z(n);
-  for (std::size_t j = 0; j < n; ++j) z[j] = root_weights_[j] * y[j];
-  const double before = take_out(z);
+  const Residual full = residual(0, s);
+  const Residual without = residual(0, 0);
+  double one = 0;
   for (std::int64_t g = 0; g < s; ++g) {
-    std::vector<double> phase(n);
-    for (std::size_t j = 0; j < n; ++j) phase[j] = positions_[j] % s == g ? root_weights_[j] : 0;
-    if (std::ranges::any_of(phase, [](double x) { return x != 0; })) add(std::move(phase));
+    one = std::max(one, without.squares - residual(g, g + 1).squares);
   }
-  const double after = take_out(z);
-  const auto phases = static_cast<double>(basis.size() - without);
-  const double left = static_cast<double>(n) - static_cast<double>(basis.size());
-  if (phases < 1 || left < 1) return 1;
-  if (!(after > 1e-12 * before)) return before > 0 ? 0 : 1;
-  const double f = ((before - after) / phases) / (after / left);
-  const boost::math::fisher_f distribution(phases, left);
-  const double p = boost::math::cdf(boost::math::complement(distribution, std::max(0.0, f)));
-  return std::min(1.0, p * static_cast<double>(searched));
+  return {.between = std::max(0.0, without.squares - full.squares),
+          .phases = full.terms - without.terms,
+          .within = full.squares,
+          .left = static_cast<double>(n) - full.terms,
+          .one = one};
 }
 
 }  // namespace kvphase::stats

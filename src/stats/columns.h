@@ -33,11 +33,16 @@ class ColumnFolder {
   // over candidates of P(random order explains as large a share), corrected for their number.
   double rearranged_p(std::vector<double> y, std::int64_t orders, base::Random& random) const;
 
-  // For columns too few to rearrange: do phases of the first candidate differ more than the columns
-  // inside a phase do? Analysis of covariance, columns as a normal sample: F = ((RSS_trend -
-  // RSS_trend+phases) / (phases - 1)) / (RSS_trend+phases / columns left). Corrected (Bonferroni)
-  // for `searched` candidates; 1 when no column is left to compare with.
-  double beyond_columns_p(const std::vector<double>& y, std::size_t searched) const;
+  // Weighted least squares of column means y on phases mod s beside a constant and a trend of
+  // `degree` (at most degree()). Sums of squares.
+  struct Fit {
+    double between = 0;  // explained by the phases
+    double phases = 0;   // its degrees of freedom
+    double within = 0;   // left: columns that differ inside a phase
+    double left = 0;     // its degrees of freedom
+    double one = 0;      // the most that one phase against all others explains
+  };
+  Fit fit(const std::vector<double>& y, std::int64_t s, int degree) const;
 
  private:
   std::vector<std::int64_t> positions_;

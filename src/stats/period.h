@@ -55,6 +55,12 @@ struct PeriodResult {
   // Do residues (columns) differ beyond the named period? Only where every observation's column is
   // known: counts, and items that share their positions.
   std::optional<double> p_misfit;
+  // Does the named period, or the one that was withdrawn, stand out from columns that merely differ
+  // (F tests, period_fit.h)? Where columns are known.
+  std::optional<double> p_fit;
+  // Residues, or positions that items share, with observations; 0: items do not share them, and
+  // nothing is asked of them.
+  std::int64_t columns = 0;
   double level = 0.05;
   std::vector<PeriodCandidate> candidates;  // ascending
   std::vector<NestedTest> nested;
@@ -73,22 +79,22 @@ struct PeriodResult {
 // amount, which keeps autocorrelation and drift and destroys only the alignment with position
 // (needs 5 informative items). A period is named when the first null rejects at `level` and the
 // second at twice `level` (it is a guard; the calibration study measures the false alarms of both
-// together). Where items share their positions (at least half of the cells filled) and these differ
-// beyond the period (p_misfit <= level / 5), their columns in any order must reject too, at
-// `level`; fewer than 12 columns: the F test of the period against the columns inside a phase must.
-// Beyond 250,000 cells a random sample of whole items is permuted or turned, fewer times, and
-// stands for all items, which are observed in full (large_table.h); a single item of that size is
-// drawn by position (position_folder.h).
+// together). Where items share their positions (at least half of the cells filled), phases must
+// also differ more than positions inside a phase do (period_fit.h, at `level`), and where these
+// differ beyond the period (p_misfit <= level / 5) and are 12 or more, no random order of them may
+// be as periodic, at `level`. Where items do not, the phases must differ at twice `level` without a
+// trend being taken out. Beyond 250,000 cells a random sample of whole items is permuted or turned,
+// fewer times, and stands for all items, which are observed in full (large_table.h); a single item
+// of that size is drawn by position (position_folder.h).
 PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options = {});
 
 // From counts per residue mod R. Candidates are the divisors of R from 2 to R/2: R itself has no
 // second cycle in which to repeat. First null: all prompts exchangeable (hypergeometric), which is
 // exact for independent prompts and conservative for paired ones. A linear (R >= 6), quadratic (R
-// >= 12) or cubic (R >= 24) trend over the residues is taken out. Second null, for R >= 12: the
-// residues' shares in any order, which allows residues to differ for reasons without a period. It
-// decides (at `level`) only when residues do differ beyond the period found (p_misfit <= level /
-// 5). R < 12 has too few orders: there the F test of the period against residues inside a phase
-// decides, and is reported as the second null.
+// >= 12) or cubic (R >= 24) trend over the residues is taken out. Phases must also differ more than
+// residues inside a phase do (period_fit.h, at `level`); for R < 12 that is reported as the second
+// null. R >= 12 has as second null the residues' shares in any order, which decides (at `level`)
+// only when residues do differ beyond the period found (p_misfit <= level / 5).
 PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& options = {});
 
 // All rows as one exchangeable item: for unpaired data (every prompt its own item), where a

@@ -59,12 +59,11 @@ std::string describe_trend(int degree) {
   }
 }
 
-std::string does_not_fit(std::string_view columns, std::int64_t period, double p_misfit,
-                         double p_fit) {
+std::string invisible(std::int64_t period, double p) {
   return fmt::format(
-      "{} differ in a way that period {} does not explain (p = {:.2g}), and their pattern is no "
-      "more periodic than chance would make it (p = {:.2g})",
-      columns, period, p_misfit, p_fit);
+      "period {} shows only after a curved trend over the positions is taken out: the scores "
+      "themselves differ no more between its phases than by chance (p = {:.2g})",
+      period, p);
 }
 
 void check_options(const PeriodOptions& options) {

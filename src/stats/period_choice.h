@@ -38,13 +38,7 @@ std::string describe_trend(int degree);  // "quadratic trend removed"
 
 void check_options(const PeriodOptions& options);
 
-// Why a period is withdrawn: columns ("residues", "positions") differ beyond it, and it does not
-// stand out from that.
-std::string does_not_fit(std::string_view columns, std::int64_t period, double p_misfit,
-                         double p_fit);
-
-// Name of the null behind ColumnFolder::beyond_columns_p.
-inline constexpr const char* kColumnsAsSample =
-    "differences between columns of one phase (F test; too few columns to rearrange)";
+// Why a period is withdrawn that only the detrended scores repeat.
+std::string invisible(std::int64_t period, double p);
 
 }  // namespace kvphase::stats

@@ -7,6 +7,7 @@
 #include "stats/min_p.h"
 #include "stats/period.h"
 #include "stats/period_choice.h"
+#include "stats/period_fit.h"
 #include "stats/sampling.h"
 
 namespace kvphase::stats {
@@ -104,6 +105,7 @@ PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& optio
       .level = options.level, .observations = total_n(counts), .data_kind = "counts"};
   const std::int64_t right = total_correct(counts);
   const std::int64_t modulus = counts.modulus();
+  result.columns = std::ranges::count_if(counts.n, [](std::int64_t n) { return n > 0; });
   if (result.observations == 0) {
     result.reason = "no observations";
     return result;
@@ -189,22 +191,15 @@ PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& optio
   result.p_misfit = probe_multiples(counts, all, candidates[chosen], {1},
                                     options.other_permutations, options.seed)
                         .raw[0];
-  if (*result.p_misfit > misfit_level(options.level)) return result;
-  double p_fit = 1;
-  if (folder.columns() >= kColumnsToRearrange) {
-    p_fit = result.p_second.value_or(1);
-  } else {
-    result.second_null = kColumnsAsSample;
-    result.p_second = p_fit = all.beyond_columns_p(shares, candidates.size());
+  const PeriodFit fit = fit_period(folder, shares, *result.period, candidates);
+  std::optional<double> p_order;
+  if (folder.columns() < kColumnsToRearrange) {
+    result.second_null = "residues of one phase that differ (F test)";
+    result.p_second = fit.p;
+  } else if (*result.p_misfit <= misfit_level(options.level)) {
+    p_order = result.p_second;
   }
-  if (p_fit > options.level) {
-    result.reason =
-        does_not_fit("residues", *result.period, *result.p_misfit, p_fit) + "; " + unknown;
-    result.period.reset();
-  } else {
-    result.reason = fmt::format("residues also differ beyond this period (p = {:.2g}); {}",
-                                *result.p_misfit, unknown);
-  }
+  apply_fit(result, fit, p_order, "residues");
   return result;
 }
 

@@ -7,10 +7,12 @@
 #include "base/random.h"
 #include "stats/columns.h"
 #include "stats/fold.h"
+#include "stats/gap.h"
 #include "stats/large_table.h"
 #include "stats/min_p.h"
 #include "stats/period.h"
 #include "stats/period_choice.h"
+#include "stats/period_fit.h"
 #include "stats/sampled_folder.h"
 
 namespace kvphase::stats {
@@ -137,37 +139,36 @@ MinP probe_multiples(SampledFolder& folder, std::int64_t from, const std::vector
   return min_p(observed, null);
 }
 
-// Where items share their positions: do positions differ beyond the named period, and if so, does
-// the period still stand out, from a random order of the positions or, where these are too few,
-// from their differences inside a phase? Withdraws the period when it does not.
-void check_fit(PeriodResult& result, const ScoreTable& table,
+// Where items share their positions, the period must stand out from positions that merely differ
+// (period_fit.h). Where they do not, its phases must differ without a trend being taken out, too.
+// Withdraws the period when it does not.
+void check_fit(PeriodResult& result, const ScoreTable& table, const Columns& columns,
                const std::vector<std::int64_t>& candidates, std::int64_t permutations,
                const PeriodOptions& options) {
-  const Columns columns = columns_of(table);
-  if (columns.positions.empty()) return;
   const std::int64_t period = *result.period;
-  const std::int64_t span = columns.positions.back() - columns.positions.front() + 1;
-  const std::int64_t all = period * ((span + period - 1) / period);  // tells all positions apart
-  if (all <= period || all > kWidestColumns) return;
-  SampledFolder folder(table, {period, all}, options.seed);
-  result.p_misfit = probe_multiples(folder, period, {1}, permutations, options.seed).raw[0];
-  if (*result.p_misfit > misfit_level(options.level)) return;
-  double p_fit = 1;
-  if (columns.positions.size() >= kColumnsToRearrange) {
-    const ColumnFolder rearranging(columns.positions, columns.weights, candidates);
-    base::Random orders(base::derive_seed(options.seed, "stats.period.rearrange"));
-    p_fit = rearranging.rearranged_p(columns.means, permutations, orders);
-  } else {
-    p_fit = ColumnFolder(columns.positions, columns.weights, {period})
-                .beyond_columns_p(columns.means, candidates.size());
-  }
-  if (p_fit <= options.level) {
-    result.reason =
-        fmt::format("positions also differ beyond this period (p = {:.2g})", *result.p_misfit);
+  if (columns.positions.empty()) {
+    const auto p = gap_noise_items(
+                       table, {.modulus = period, .replicates = permutations, .seed = options.seed})
+                       .p_value;
+    if (p.value_or(0) <= guard_level(options.level)) return;
+    result.reason = invisible(period, *p);
+    result.period.reset();
     return;
   }
-  result.reason = does_not_fit("positions", period, *result.p_misfit, p_fit);
-  result.period.reset();
+  const std::int64_t span = columns.positions.back() - columns.positions.front() + 1;
+  const std::int64_t all = period * ((span + period - 1) / period);  // tells all positions apart
+  if (all > period && all <= kWidestColumns) {
+    SampledFolder folder(table, {period, all}, options.seed);
+    result.p_misfit = probe_multiples(folder, period, {1}, permutations, options.seed).raw[0];
+  }
+  const ColumnFolder folded(columns.positions, columns.weights, candidates);
+  std::optional<double> p_order;
+  if (result.p_misfit.value_or(1) <= misfit_level(options.level) &&
+      folded.columns() >= kColumnsToRearrange) {
+    base::Random orders(base::derive_seed(options.seed, "stats.period.rearrange"));
+    p_order = folded.rearranged_p(columns.means, permutations, orders);
+  }
+  apply_fit(result, fit_period(folded, columns.means, period, candidates), p_order, "positions");
 }
 
 }  // namespace
@@ -183,6 +184,8 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
     result.reason = "no observations";
     return result;
   }
+  const Columns columns = columns_of(table);
+  result.columns = static_cast<std::int64_t>(columns.positions.size());
   if (shape.informative == 0) {
     result.reason = "every item has the same score at all its positions: nothing varies with phase";
     return result;
@@ -275,7 +278,7 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
       result.nested);
   result.period = candidates[chosen];
   result.p_value = result.candidates[chosen].p_adjusted;
-  check_fit(result, table, candidates, others, options);
+  check_fit(result, table, columns, candidates, others, options);
   if (result.period && !result.p_second) {
     const std::string drift = fmt::format(
         "fewer than {} items that vary: too few for the second null, so slow drift is "

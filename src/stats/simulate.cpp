@@ -34,6 +34,23 @@ double average_item_chance(double share, double item_sd) {
   return inverse_logit((low + high) / 2);
 }
 
+namespace {
+
+double wave_at(WaveShape shape, double angle) {
+  const double sine = std::sin(angle);
+  switch (shape) {
+    case WaveShape::kSine:
+      return sine;
+    case WaveShape::kTriangle:
+      return 2 / std::numbers::pi * std::asin(sine);
+    case WaveShape::kStep:
+      break;
+  }
+  return sine < 0 ? -1 : 1;
+}
+
+}  // namespace
+
 ScoreTable simulate(const SimulatedAudit& audit, base::Random& random) {
   assert(audit.items >= 0 && audit.offsets >= 1);
   const auto below = [&](std::int64_t bound) {
@@ -44,6 +61,8 @@ ScoreTable simulate(const SimulatedAudit& audit, base::Random& random) {
   const std::int64_t weak = below(audit.period);
   const double phase = 2 * std::numbers::pi * random.uniform();
   double walk = audit.walk_sd * random.normal();
+  std::vector<double> place(static_cast<std::size_t>(audit.places));
+  for (double& x : place) x = audit.place_spread * (2 * random.uniform() - 1);
   std::vector<ScoreRow> rows;
   rows.reserve(static_cast<std::size_t>(audit.items * audit.offsets));
   for (std::int64_t i = 0; i < audit.items; ++i) {
@@ -59,13 +78,16 @@ ScoreTable simulate(const SimulatedAudit& audit, base::Random& random) {
       const double base = audit.phase_chance.empty()
                               ? audit.accuracy
                               : audit.phase_chance[static_cast<std::size_t>(group)];
-      const double x = logit(base) + item + audit.depth_trend * along + walk + noise +
-                       audit.wave * std::sin(2 * std::numbers::pi * at / audit.wave_length + phase);
+      const double here =
+          place.empty() ? 0 : place[static_cast<std::size_t>(position % audit.places)];
+      const double x = logit(base) + here + item + audit.depth_trend * along + walk + noise +
+                       audit.wave * wave_at(audit.wave_shape,
+                                            2 * std::numbers::pi * at / audit.wave_length + phase);
       const double drop = audit.period > 0 && group == weak ? audit.drop : 0;
       double score = 0;
       if (audit.continuous) {
         score = x - drop + random.normal();
-        if (audit.sign) score = score > 0 ? 1 : 0;
+        score = audit.sign ? (score > 0 ? 1 : 0) : score + audit.level;
       } else {
         score = random.uniform() < inverse_logit(x) - drop ? 1 : 0;
       }

@@ -9,6 +9,8 @@
 
 namespace kvphase::stats {
 
+enum class WaveShape { kSine, kTriangle, kStep };  // kStep: half high, half low
+
 // Right answers come from logit(chance) = logit(accuracy) + item + trend + drift + noise, minus
 // `drop` (in probability) at one phase mod `period`. All SDs and amplitudes are in logits.
 struct SimulatedAudit {
@@ -21,7 +23,10 @@ struct SimulatedAudit {
   double walk_sd = 0;         // slow drift while items are run one after another: stationary SD ...
   double walk_memory = 0.98;  // ... and its correlation from one request to the next
   double wave = 0;            // slow drift over the offsets, the same for all items: amplitude
-  double wave_length = 36;    // of a sine over this many offsets, at a random phase
+  double wave_length = 36;    // over this many offsets, at a random phase
+  WaveShape wave_shape = WaveShape::kSine;
+  std::int64_t places = 0;    // positions mod this differ, without any order ...
+  double place_spread = 0;    // ... by up to this many logits either way (uniform)
   double noise_sd = 0;        // autocorrelated noise inside an item: stationary SD ...
   double noise_memory = 0.7;  // ... and correlation between neighbouring offsets
   std::int64_t period = 0;    // 0: none
@@ -29,6 +34,7 @@ struct SimulatedAudit {
   std::vector<double>
       phase_chance;         // instead of accuracy and drop: chance per phase (period of them)
   bool continuous = false;  // score = the logit plus standard normal noise; drop is in logits
+  double level = 0;         // added to every continuous score
   bool sign = false;        // of a continuous score: right when it is above 0, as in answering
 };
 

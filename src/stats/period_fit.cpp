@@ -1,0 +1,104 @@
+#include "stats/period_fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/math/distributions/fisher_f.hpp>
+#include <boost/math/distributions/non_central_f.hpp>
+
+#include "stats/period_choice.h"
+
+namespace kvphase::stats {
+namespace {
+
+// P(F as large) of `squares` with df degrees of freedom against what the fit leaves.
+double upper_p(double squares, double df, const ColumnFolder::Fit& fit) {
+  if (df < 1 || fit.left < 1 || !(squares > 0)) return 1;
+  if (!(fit.within > 1e-12 * squares)) return 0;
+  const double f = (squares / df) / (fit.within / fit.left);
+  return boost::math::cdf(boost::math::complement(boost::math::fisher_f(df, fit.left), f));
+}
+
+// What the p-values of all phases and of one phase are multiplied by.
+struct Price {
+  double all = 0;
+  double one = 0;
+};
+
+Price price_of(std::int64_t period, std::span<const std::int64_t> searched) {
+  Price price;
+  for (const auto s : searched) {
+    price.all += static_cast<double>(s - 1) / static_cast<double>(period - 1);
+    price.one += static_cast<double>(s);
+  }
+  return price;
+}
+
+double smaller_p(const ColumnFolder::Fit& fit, const Price& price) {
+  return std::min({1.0, price.all * upper_p(fit.between, fit.phases, fit),
+                   price.one * upper_p(fit.one, 1, fit)});
+}
+
+}  // namespace
+
+PeriodFit fit_period(const ColumnFolder& columns, const std::vector<double>& y, std::int64_t period,
+                     std::span<const std::int64_t> searched) {
+  const bool many = columns.columns() >= kColumnsToRearrange;
+  PeriodFit fit{.p = smaller_p(columns.fit(y, period, many ? columns.degree() : 0),
+                               price_of(period, searched))};
+  if (many) {
+    fit.p_visible = smaller_p(columns.fit(y, period, 1), price_of(period, std::span(&period, 1)));
+  }
+  return fit;
+}
+
+double fit_power(std::size_t columns, std::int64_t period, std::span<const std::int64_t> searched,
+                 double lambda, double level) {
+  const int degree = columns >= kColumnsToRearrange ? trend_degree(columns) : 0;
+  const double left =
+      static_cast<double>(columns) - static_cast<double>(period) - static_cast<double>(degree);
+  if (left < 1) return 0;
+  const Price price = price_of(period, searched);
+  const auto power = [&](double df, double alpha) {
+    const double critical = boost::math::quantile(
+        boost::math::complement(boost::math::fisher_f(df, left), std::min(alpha, 0.999)));
+    return boost::math::cdf(
+        boost::math::complement(boost::math::non_central_f(df, left, lambda), critical));
+  };
+  return std::max(power(static_cast<double>(period - 1), level / price.all),
+                  power(1, level / price.one));
+}
+
+void apply_fit(PeriodResult& result, const PeriodFit& fit, std::optional<double> p_order,
+               std::string_view word) {
+  result.p_fit = fit.p;
+  const std::int64_t period = *result.period;
+  const std::string differ = fmt::format("{} differ (period {} alone would be p = {:.2g})", word,
+                                         period, result.p_value.value_or(1));
+  std::string why;
+  if (fit.p > result.level) {
+    why = fmt::format(
+        "{}, but period {} does not explain how: its phases differ no more than "
+        "{} of one phase do (p = {:.2g})",
+        differ, period, word, fit.p);
+  } else if (fit.p_visible.value_or(0) > guard_level(result.level)) {
+    why = invisible(period, *fit.p_visible);
+  } else if (p_order.value_or(0) > result.level) {
+    why = fmt::format(
+        "{}, but period {} does not explain how: their pattern is no more periodic "
+        "than in any other order (p = {:.2g})",
+        differ, period, *p_order);
+  }
+  if (!why.empty()) {
+    result.reason = result.reason.empty() ? why : why + "; " + result.reason;
+    result.period.reset();
+    return;
+  }
+  if (result.p_misfit.value_or(1) <= misfit_level(result.level)) {
+    const std::string also =
+        fmt::format("{} also differ beyond this period (p = {:.2g})", word, *result.p_misfit);
+    result.reason = result.reason.empty() ? also : also + "; " + result.reason;
+  }
+}
+
+}  // namespace kvphase::stats
