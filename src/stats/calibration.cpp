@@ -335,7 +335,12 @@ class Study {
     result_.rows.push_back(std::move(row));
   }
 
+  bool left_out(const std::string& setting) const {
+    return setting.find(options_.only) == std::string::npos;
+  }
+
   void false_alarms(const Setting& s) {
+    if (left_out(s.name)) return;
     std::int64_t named = 0;
     for (std::int64_t run = 0; run < options_.null_runs; ++run) {
       base::Random random = stream(s.name, run);
@@ -346,6 +351,7 @@ class Study {
   }
 
   void count_false_alarms(const CountSetting& s) {
+    if (left_out(s.name)) return;
     std::int64_t named = 0;
     for (std::int64_t run = 0; run < options_.null_runs; ++run) {
       base::Random random = stream(s.name, run);
@@ -369,6 +375,7 @@ class Study {
     const double worst = std::ranges::min(shares);
     const double gap = std::ranges::max(shares) - worst;
     const std::string name = fmt::format("{} items, {}", items, what);
+    if (left_out(name)) return;
     std::int64_t hits[3] = {};
     for (std::int64_t run = 0; run < options_.coverage_runs; ++run) {
       base::Random random = stream(name, run);
@@ -393,6 +400,7 @@ class Study {
   }
 
   void power(const PowerSetting& s) {
+    if (left_out(s.name)) return;
     std::int64_t named = 0;
     std::int64_t right = 0;
     for (std::int64_t run = 0; run < options_.power_runs; ++run) {
@@ -408,6 +416,7 @@ class Study {
   }
 
   void count_power(const CountPowerSetting& s) {
+    if (left_out(s.counts.name)) return;
     std::int64_t named = 0;
     std::int64_t right = 0;
     for (std::int64_t run = 0; run < options_.power_runs; ++run) {

@@ -25,6 +25,7 @@ struct CalibrationOptions {
   std::int64_t replicates = 499;      // of every bootstrap
   double level = 0.05;
   std::uint64_t seed = 20260928;
+  std::string only;  // only settings whose name contains this; empty: all
   // Told each row's text as soon as it is known; may be empty.
   std::function<void(const std::string&)> progress;
 };

@@ -10,7 +10,7 @@
 //   one phase:   F = (explained by the best single phase) / (left / columns left),   1 of them
 // with `left` what all phases together leave. The second is what finds one weak phase of many.
 // Multiplicity: the first p is divided by the candidate's share (s-1) / sum (s'-1) of the level,
-// the second multiplied by the number of phases of all candidates; the smaller counts.
+// the second multiplied by the number of phases of all candidates; 1.2 times the smaller counts.
 //
 // Fewer than 12 columns leave no trend out: a trend over 8 residues that matters would be seen
 // inside phases, and its degree of freedom is a quarter of all there is. With 12 or more a trend
