@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 struct CalibrateOptions {
   std::int64_t runs = 2000;
   std::uint64_t seed = stats::CalibrationOptions{}.seed;
+  std::string only;
   bool scores = false;
   bool json = false;
   fs::path out;
@@ -38,6 +39,7 @@ ExitCode study(const CalibrateOptions& options, const Session& session) {
   study.coverage_runs = share(defaults.coverage_runs);
   study.power_runs = share(defaults.power_runs);
   study.seed = options.seed;
+  study.only = options.only;
   study.progress = [&](const std::string& row) { session.console.progress(row); };
   const stats::CalibrationResult result = stats::run_calibration(study);
   const std::string json = stats::to_json(result).dump(2) + "\n";
@@ -75,6 +77,7 @@ Action add_calibrate(CLI::App& app) {
   app.add_option("--seed", o->seed, "Of the simulation; the default is the published study's")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_option("--only", o->only, "Only settings whose name contains this text");
   app.add_flag("--scores", o->scores,
                "Instead: how many fewer items a log-probability margin needs than right/wrong");
   app.add_flag("--json", o->json, "JSON instead of tables");
