@@ -434,6 +434,7 @@ void note_rows(Result& r, const Dataset& data, bool paired) {
 }
 
 void note_resolution(Result& r, std::int64_t permutations, std::int64_t wanted) {
+  if (permutations == 0) return;  // exact
   const double smallest = 1.0 / static_cast<double>(permutations + 1);
   const bool at_floor = std::ranges::any_of(r.period.candidates, [&](const auto& candidate) {
     return r.period.value == candidate.period && candidate.p_raw <= 1.5 * smallest;
@@ -625,7 +626,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
         counts,
         {.permutations = options.permutations, .level = options.level, .seed = options.seed});
     r.period = convert(found);
-    permutations = found.permutations;
+    permutations = found.exact ? 0 : found.permutations;
     columns = found.columns;
     if (!r.period.p_value && all_equal && r.design.scored > 0) r.period.p_value = 1;
     enough_positions = std::ranges::count_if(counts.n, [](auto n) { return n > 0; }) >=

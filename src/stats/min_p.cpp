@@ -60,6 +60,58 @@ MinP min_p(std::span<const double> observed, std::span<const double> null) {
   return result;
 }
 
+MinP min_p_exact(std::span<const double> observed, std::span<const double> null,
+                 std::span<const double> probability) {
+  const std::size_t candidates = observed.size();
+  const std::size_t rows = probability.size();
+  MinP result;
+  std::vector<Extremity> of_row(rows);
+  std::vector<Extremity> of_observed;
+  std::vector<std::size_t> order(rows);
+  for (std::size_t c = 0; c < candidates; ++c) {
+    const auto value = [&](std::size_t b) { return null[b * candidates + c]; };
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, {}, value);
+    std::vector<double> sorted(rows);
+    std::vector<double> above(rows + 1);  // probability of this row and all later ones
+    double mean = 0;
+    for (std::size_t k = rows; k > 0; --k) {
+      sorted[k - 1] = value(order[k - 1]);
+      above[k - 1] = above[k] + probability[order[k - 1]];
+      mean += probability[order[k - 1]] * sorted[k - 1];
+    }
+    const auto extremity = [&](double x) {
+      const auto at = std::ranges::lower_bound(sorted, x - kTie * std::abs(x));
+      return Extremity{.p = above[static_cast<std::size_t>(at - sorted.begin())],
+                       .ratio = mean > 0 ? x / mean : 0};
+    };
+    of_observed.push_back(extremity(observed[c]));
+    result.raw.push_back(std::min(1.0, of_observed.back().p));
+    for (std::size_t b = 0; b < rows; ++b) {
+      const Extremity here = extremity(value(b));
+      if (at_least_as_extreme(here, of_row[b])) of_row[b] = here;
+    }
+  }
+  for (std::size_t c = 0; c < candidates; ++c) {
+    double p = 0;
+    for (std::size_t b = 0; b < rows; ++b) {
+      const double tie = kTie * of_observed[c].p;  // sums of the same numbers in another order
+      if (of_row[b].p < of_observed[c].p - tie ||
+          (of_row[b].p <= of_observed[c].p + tie &&
+           of_row[b].ratio >= of_observed[c].ratio * (1 - kTie))) {
+        p += probability[b];
+      }
+    }
+    result.adjusted.push_back(std::min(1.0, p));
+  }
+  return result;
+}
+
+bool undecided(double p, std::int64_t draws, double level) {
+  constexpr double kZ = 3.29;  // two-sided 0.999 of a normal
+  return std::abs(p - level) <= kZ * std::sqrt(p * (1 - p) / static_cast<double>(draws));
+}
+
 double log_upper_chi_squared(double x, double df) {
   const double a = df / 2;
   const double y = x / 2;

@@ -25,7 +25,9 @@ struct PeriodOptions {
   // max(K/2, min(K, 12)), at most 64; for counts all divisors of R up to R/2.
   std::int64_t min_period = 2;
   std::int64_t max_period = 0;
-  std::int64_t permutations = 10000;       // of the first null; more: finer p
+  // Of the first null; more: finer p. From 1,000 on it goes on, up to 16 times as many, while p may
+  // lie on either side of `level` by chance. Small counts are enumerated instead.
+  std::int64_t permutations = 10000;
   std::int64_t other_permutations = 2000;  // of the second null and of every nested test
   double level = 0.05;                     // largest p that names a period; nested tests use half
   std::uint64_t seed = 1;
@@ -66,7 +68,8 @@ struct PeriodResult {
   std::vector<NestedTest> nested;
   std::int64_t items = 0;         // items with more than one distinct score; 0 for counts
   std::int64_t observations = 0;  // of all items
-  std::int64_t permutations = 0;  // done under the first null
+  std::int64_t permutations = 0;  // done under the first null; tables, when exact
+  bool exact = false;             // counts: every table of as many right answers
   std::string data_kind;          // "item-level" | "counts"
   std::string method;
   std::string reason;  // why there is no test or no period; what the data cannot tell

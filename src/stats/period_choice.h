@@ -34,6 +34,9 @@ inline double nested_level(double level) { return level / 2; }
 // the level withdraws 1 % of true periods at most.
 inline double misfit_level(double level) { return level / 5; }
 
+// Said of a test that went on drawing (min_p.h).
+inline constexpr const char* kMoreDraws = ", more than asked for because p lies near the level";
+
 std::string describe_trend(int degree);  // "quadratic trend removed"
 
 void check_options(const PeriodOptions& options);

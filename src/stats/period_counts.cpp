@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "stats/columns.h"
+#include "stats/count_tables.h"
 #include "stats/min_p.h"
 #include "stats/period.h"
 #include "stats/period_choice.h"
@@ -96,6 +97,63 @@ std::vector<std::int64_t> candidates_for(const ResidueCounts& counts,
   return candidates;
 }
 
+// The first null: all prompts exchangeable.
+struct First {
+  MinP p;
+  std::vector<double> mean;  // per candidate
+  double p_any = 1;          // that residues differ as much, whatever the pattern
+  std::int64_t draws = 0;    // or tables, when exact
+  bool exact = false;
+};
+
+constexpr double kMostTables = 100000;  // enumerated: about 0.2 s
+
+First first_null(const ResidueCounts& counts, const ColumnFolder& folder, const FoldSums& observed,
+                 const PeriodOptions& options) {
+  const std::size_t candidates = folder.candidates().size();
+  First first{.mean = std::vector<double>(candidates)};
+  const double as_much = observed.total * (1 - 1e-9);
+  std::vector<double> null;
+  if (number_of_tables(counts) <= kMostTables) {
+    ResidueCounts table = counts;
+    std::vector<double> probability;
+    double p_any = 0;
+    for_each_table(counts, [&](std::span<const std::int64_t> correct, double p) {
+      table.correct.assign(correct.begin(), correct.end());
+      const FoldSums sums = folder.fold(shares_of(table, folder));
+      null.insert(null.end(), sums.between.begin(), sums.between.end());
+      probability.push_back(p);
+      for (std::size_t c = 0; c < candidates; ++c) first.mean[c] += p * sums.between[c];
+      p_any += sums.total >= as_much ? p : 0;
+    });
+    first.p = min_p_exact(observed.between, null, probability);
+    first.p_any = std::min(1.0, p_any);
+    first.draws = std::ssize(probability);
+    first.exact = true;
+    return first;
+  }
+  base::Random random(base::derive_seed(options.seed, "stats.period.counts"));
+  std::int64_t as_spread = 0;
+  std::int64_t wanted = options.permutations;
+  for (;;) {
+    for (; first.draws < wanted; ++first.draws) {
+      const FoldSums sums = folder.fold(dealt(counts, folder, 1, random));
+      null.insert(null.end(), sums.between.begin(), sums.between.end());
+      as_spread += sums.total >= as_much ? 1 : 0;
+      for (std::size_t c = 0; c < candidates; ++c) first.mean[c] += sums.between[c];
+    }
+    first.p = min_p(observed.between, null);
+    if (options.permutations < kFewestToSettle || wanted >= kMostTimes * options.permutations ||
+        !undecided(std::ranges::min(first.p.adjusted), first.draws, options.level)) {
+      break;
+    }
+    wanted *= 2;
+  }
+  for (double& mean : first.mean) mean /= static_cast<double>(first.draws);
+  first.p_any = (1 + static_cast<double>(as_spread)) / (1 + static_cast<double>(first.draws));
+  return first;
+}
+
 }  // namespace
 
 PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& options) {
@@ -127,24 +185,14 @@ PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& optio
   const ColumnFolder folder = folder_for(counts, candidates);
   const std::vector<double> shares = shares_of(counts, folder);
   const FoldSums observed = folder.fold(shares);
-  result.permutations = options.permutations;
-  base::Random random(base::derive_seed(options.seed, "stats.period.counts"));
-  std::vector<double> null;
-  std::int64_t as_spread = 0;  // draws whose residues differ as much, whatever the pattern
-  for (std::int64_t b = 0; b < result.permutations; ++b) {
-    const FoldSums sums = folder.fold(dealt(counts, folder, 1, random));
-    null.insert(null.end(), sums.between.begin(), sums.between.end());
-    as_spread += sums.total >= observed.total * (1 - 1e-9) ? 1 : 0;
-  }
-  const MinP first = min_p(observed.between, null);
-  const double p_any =
-      (1 + static_cast<double>(as_spread)) / (1 + static_cast<double>(result.permutations));
+  const First null = first_null(counts, folder, observed, options);
+  result.permutations = null.draws;
+  result.exact = null.exact;
+  const MinP& first = null.p;
+  const double p_any = null.p_any;
   std::vector<double> log_p;
   for (std::size_t c = 0; c < candidates.size(); ++c) {
-    double mean = 0;
-    for (std::size_t b = c; b < null.size(); b += candidates.size()) mean += null[b];
-    mean /= static_cast<double>(result.permutations);
-    const double statistic = mean > 0 ? observed.between[c] / mean : 0;
+    const double statistic = null.mean[c] > 0 ? observed.between[c] / null.mean[c] : 0;
     const double df = static_cast<double>(folder.groups(candidates[c])) - 1;
     log_p.push_back(df > 0 ? log_upper_chi_squared(df * statistic, df) : 0);
     result.candidates.push_back({.period = candidates[c],
@@ -161,9 +209,14 @@ PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& optio
     result.p_second = folder.rearranged_p(shares, options.other_permutations, orders);
   }
   result.method = fmt::format(
-      "counts only: epoch folding of residues mod {}, {}, {} hypergeometric draws (independent "
-      "prompts; conservative when paired), min-p over {} candidates",
-      modulus, describe_trend(folder.degree()), result.permutations, candidates.size());
+      "counts only: epoch folding of residues mod {}, {}, {} (independent prompts; conservative "
+      "when "
+      "paired), min-p over {} candidates",
+      modulus, describe_trend(folder.degree()),
+      null.exact ? fmt::format("all {} tables of as many right answers, exact", null.draws)
+                 : fmt::format("{} hypergeometric draws{}", null.draws,
+                               null.draws > options.permutations ? kMoreDraws : ""),
+      candidates.size());
   const std::string unknown =
       fmt::format("counts mod {} can only show periods that divide it and are at most {}", modulus,
                   modulus / 2);

@@ -19,6 +19,7 @@ namespace kvphase::stats {
 namespace {
 
 constexpr double kWorkLimit = 1e9;     // cells permuted under one null: about 5 s
+constexpr double kSettlingWork = 2e8;  // the same for going on while p is near the level: about 1 s
 constexpr double kPositionWork = 2e7;  // positions drawn under one null: about half a second
 constexpr std::int64_t kFewestPermutations = 499;
 constexpr double kOtherShare = 0.25;  // of the work of a sampled table's first null, for each other
@@ -208,12 +209,23 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
 
   result.permutations = affordable(options.permutations, folder);
   std::vector<double> null;
-  null.reserve(static_cast<std::size_t>(result.permutations) * candidates.size());
-  for (const FoldSums& draw : folder.permuted(
-           1, result.permutations, base::derive_seed(options.seed, "stats.period.permute"))) {
-    append_shares(draw, null);
+  const std::uint64_t first_seed = base::derive_seed(options.seed, "stats.period.permute");
+  const auto permute = [&](std::int64_t count, std::uint64_t seed) {
+    for (const FoldSums& drawn : folder.permuted(1, count, seed)) append_shares(drawn, null);
+    return min_p(observed, null);
+  };
+  MinP first = permute(result.permutations, first_seed);
+  const auto settling = static_cast<double>(folder.cells()) * 2;
+  for (std::uint64_t part = 1;
+       options.permutations >= kFewestToSettle &&
+       result.permutations < kMostTimes * options.permutations &&
+       static_cast<double>(result.permutations) * settling <= kSettlingWork &&
+       undecided(std::ranges::min(first.adjusted), result.permutations, options.level);
+       ++part) {
+    first =
+        permute(result.permutations, base::derive_seed(first_seed, "stats.period.more", {part}));
+    result.permutations *= 2;
   }
-  const MinP first = min_p(observed, null);
 
   std::vector<double> log_p;
   for (std::size_t c = 0; c < candidates.size(); ++c) {
@@ -247,7 +259,7 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
       describe_trend(trend_degree(shape.longest)), result.permutations,
       result.permutations < options.permutations
           ? fmt::format(" ({} asked for; bounded for a large table)", options.permutations)
-          : "",
+          : (result.permutations > options.permutations ? kMoreDraws : ""),
       candidates.size(), others,
       folder.sampled()
           ? fmt::format("; a random sample of {} items is permuted and stands for all {} that vary",
