@@ -266,6 +266,61 @@ TEST_F(Lab, EveryKindOfPresetTrainsAndIsAudited) {
   EXPECT_EQ(run("presets small/w8s4").code, 2);
 }
 
+TEST_F(Lab, TextIsMadeIntoShardsTrainedOnAndAuditedForLookups) {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += fmt::format("line {} of some text\n", i * i);
+  base::write_file_atomically(folder_ / "text", text);
+  const auto made = run("tokens text --documents line --validation 0.1 --out tokens");
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("of 1 files"));
+  EXPECT_THAT(run("tokens --check tokens").out, HasSubstr("tokenizer bytes"));
+  for (const char* share : {"0", "0.5"}) {
+    fs::remove_all(folder_ / "bytes");
+    fs::remove_all(folder_ / "run");
+    const auto trained = run(fmt::format(
+        "train --recipe small-wc --set 'data.text=[\"tokens\"]' --set data.sequence=40 --set "
+        "data.lookup_share={} --steps 3 --set batch=4 --out bytes",
+        share));
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    EXPECT_THAT(trained.out, AllOf(HasSubstr("on fresh lookups"), HasSubstr("held-out text")));
+    const auto audited = run("audit bytes --modulus 8 --items 16 --threads 1 -q --out run");
+    EXPECT_EQ(audited.code, kAudited) << audited.err;
+    EXPECT_THAT(read("run/manifest.json"), HasSubstr("ABCDEFGHIJKLMNOPQRSTUVWXYZ"));
+  }
+}
+
+TEST_F(Lab, TokensAndDevicesThatCannotBeHadAreRefused) {
+  base::write_file_atomically(folder_ / "text", "a\nb\nc\nd\n");
+  base::write_file_atomically(folder_ / "cut.tokens", "KVTOKENS");
+  const std::initializer_list<std::pair<const char*, const char*>> cases = {
+      {"tokens text --out r", "--documents"},
+      {"tokens text --documents word --out r", "file, line or nul"},
+      {"tokens text", "--out FOLDER or --check"},
+      {"tokens absent --out r", "absent"},
+      {"tokens text --validation 1 --out r", "below 1"},
+      {"tokens --check cut.tokens", "got 8 bytes"},
+      {"train --set 'data.text=[\"absent\"]' --out r", "kvphase tokens"},
+      {"train --set 'data.text=[]' --out r", "got none"},
+      {"train --set device=gpu --out r", "cuda"},
+  };
+  for (const auto& [arguments, says] : cases) {
+    const auto outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2) << arguments << "\n" << outcome.err;
+    EXPECT_EQ(outcome.error_lines(), 1U) << arguments << "\n" << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(says)) << arguments;
+  }
+  const auto device = run("train --set device=cuda:63 --out r");
+  EXPECT_EQ(device.code, 4) << device.err;
+  EXPECT_THAT(device.err, HasSubstr("cuda:63"));
+  EXPECT_FALSE(fs::exists(folder_ / "r")) << "a refused command left its folder behind";
+}
+
+TEST_F(Lab, PresetsAreBuiltAsTheirFormulaCounts) {
+  const auto outcome = run("presets small/w8s8-1kv --build");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("built"), ::testing::Not(HasSubstr("DIFFERENT"))));
+}
+
 TEST_F(Lab, ListsItsRecipes) {
   const auto outcome = run("train --list");
   EXPECT_EQ(outcome.code, 0);

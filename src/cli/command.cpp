@@ -9,6 +9,7 @@ constexpr std::array kCommands = {
     Command{"demo", "Train three small models, audit each by phase, show the effect", add_demo},
     Command{"train", "Train a model from a recipe", add_train},
     Command{"family", "Train and audit the paper's designs, cell by cell", add_family},
+    Command{"tokens", "Make token shards from text, for training on text", add_tokens, false},
     Command{"audit", "Find a model's periodic weak spots", add_audit},
     Command{"compare", "Servers on the same prompts, or finished audits side by side", add_compare},
     Command{"analyze", "A verdict and a report from results you already have", add_analyze, false},

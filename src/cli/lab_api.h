@@ -64,6 +64,8 @@ struct LabApi {
   // What train would train, as train.json holds it; throws as train would before it begins.
   base::Json (*training_options)(const TrainRequest& request) = nullptr;
   std::vector<RecipeSummary> (*recipes)() = nullptr;
+  // Builds the network of a model configuration as a training would; its learned numbers.
+  std::int64_t (*count_parameters)(const base::Json& config) = nullptr;
   void (*export_checkpoint)(const std::filesystem::path& folder, ExportFormat format,
                             const std::filesystem::path& out) = nullptr;
 };

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/lab_api.h"
 #include "model/config.h"
 #include "model/presets.h"
 
@@ -26,12 +27,34 @@ ExitCode list_presets(const Session& session) {
   return kSuccess;
 }
 
+// Builds each network whole, one after the other, and compares it with the formula.
+ExitCode build_presets(const std::vector<std::string>& names, const Session& session) {
+  const LabApi& lab = load_lab();
+  bool all_equal = true;
+  for (const std::string& name : names) {
+    const model::ModelConfig config = model::preset(name);
+    const std::int64_t built = lab.count_parameters(model::to_json(config));
+    const std::int64_t formula = model::parameter_count(config);
+    all_equal = all_equal && built == formula;
+    session.console.result(fmt::format("{:<40} {:>14} built, {:>14} by the formula{}\n", name,
+                                       built, formula, built == formula ? "" : ": DIFFERENT"));
+  }
+  return all_equal ? kSuccess : kRequirementNotMet;
+}
+
 }  // namespace
 
 Action add_presets(CLI::App& options) {
   auto name = std::make_shared<std::string>();
   options.add_option("name", *name, "Print this preset's configuration as JSON");
-  return [name](const Session& session) {
+  auto build = std::make_shared<bool>(false);
+  options.add_flag("--build", *build,
+                   "Build the network (all of them without a name) and count its parameters; the "
+                   "largest takes 5 GB");
+  return [name, build](const Session& session) {
+    if (*build) {
+      return build_presets(name->empty() ? model::preset_names() : std::vector{*name}, session);
+    }
     if (name->empty()) return list_presets(session);
     session.console.result(model::to_json(model::preset(*name)).dump(2) + "\n");
     return kSuccess;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <numbers>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -128,9 +129,17 @@ ExitCode run_train(const TrainArguments& arguments, const Session& session) {
   }
   if (!speaks) return kSuccess;
   session.console.result(fmt::format(
-      "{}: trained in {}, loss {:.3f}, accuracy {:.1f}% on fresh sequences\n",
-      request.folder.string(), base::format_duration(outcome.card.at("seconds").get<double>()),
-      outcome.card.at("loss").get<double>(), 100 * outcome.card.at("accuracy").get<double>()));
+      "{}: trained in {}, loss {:.3f}, accuracy {:.1f}% on fresh {}\n", request.folder.string(),
+      base::format_duration(outcome.card.at("seconds").get<double>()),
+      outcome.card.at("loss").get<double>(), 100 * outcome.card.at("accuracy").get<double>(),
+      outcome.card.contains("text_loss") ? "lookups" : "sequences"));
+  if (outcome.card.contains("text_loss")) {
+    const double nats = outcome.card.at("text_loss").get<double>();
+    session.console.result(fmt::format(
+        "{}: held-out text {:.3f} nats ({:.3f} bits) per token, {:.1f}% of next tokens right\n",
+        request.folder.string(), nats, nats / std::numbers::ln2,
+        100 * outcome.card.at("text_accuracy").get<double>()));
+  }
   return kSuccess;
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "base/random.h"
+#include "lm/byte_tokens.h"
 #include "model/checkpoint.h"
 #include "model/threads.h"
 #include "model/transformer.h"
@@ -94,6 +95,7 @@ class CheckpointModel final : public lm::LanguageModel {
       options_.name =
           (clean.has_filename() ? clean.filename() : clean.parent_path().filename()).string();
     }
+    bytes_ = token_names_ == lm::byte_token_names();
     for (std::size_t i = 0; i < token_names_.size(); ++i) {
       token_ids_.emplace(token_names_[i], static_cast<TokenId>(i));
     }
@@ -143,6 +145,7 @@ class CheckpointModel final : public lm::LanguageModel {
   model::ModelConfig config_;
   std::string sha256_;
   std::vector<std::string> token_names_;
+  bool bytes_ = false;  // text is read byte by byte
   std::unordered_map<std::string, TokenId> token_ids_;
   model::Transformer network_;
 };
@@ -248,6 +251,7 @@ void CheckpointModel::generate(const lm::GenerateRequest& request,
 
 std::vector<TokenId> CheckpointModel::tokenize(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
+  if (bytes_) return lm::byte_tokens(text);
   std::vector<TokenId> tokens;
   for (std::size_t begin = text.find_first_not_of(kBlanks); begin != std::string_view::npos;) {
     const std::size_t end = std::min(text.find_first_of(kBlanks, begin), text.size());
@@ -266,9 +270,10 @@ std::vector<TokenId> CheckpointModel::tokenize(std::string_view text) {
 }
 
 std::string CheckpointModel::detokenize(std::span<const TokenId> tokens) {
+  for (const TokenId token : tokens) check_token(token);
+  if (bytes_) return lm::byte_text(tokens);
   std::vector<std::string_view> names;
   for (const TokenId token : tokens) {
-    check_token(token);
     names.emplace_back(token_names_[static_cast<std::size_t>(token)]);
   }
   return fmt::format("{}", fmt::join(names, " "));

@@ -20,6 +20,7 @@ struct EngineOptions {
 };
 
 // Text is token names separated by blanks ("f3 k12 v7 | k12"); an unknown name is a usage error.
+// Models whose tokens.json holds the bytes (lm/byte_tokens.h) read text as it is.
 // Prompts of equal length share a pass and only their last position's logits are computed; log
 // probabilities are taken in double. A reply depends on the other prompts of the call at most in
 // the last bits (matrix products of other sizes may add in another order).

@@ -63,6 +63,8 @@ Json to_json(const TrainingCard& card) {
   json["tokens"] = card.tokens;
   json["loss"] = base::number_or_null(card.loss);
   json["accuracy"] = base::number_or_null(card.accuracy);
+  if (card.text_loss) json["text_loss"] = *card.text_loss;
+  if (card.text_accuracy) json["text_accuracy"] = *card.text_accuracy;
   json["commit"] = card.commit;
   json["build"] = card.build;
   json["started"] = card.started;
@@ -82,6 +84,8 @@ TrainingCard training_card_from_json(const Json& json, std::string_view scope) {
   card.tokens = reader.integer("tokens");
   card.loss = reader.optional_real("loss");
   card.accuracy = reader.optional_real("accuracy");
+  card.text_loss = reader.optional_real("text_loss");
+  card.text_accuracy = reader.optional_real("text_accuracy");
   card.commit = reader.text("commit");
   card.build = reader.text("build");
   card.started = reader.text("started");

@@ -31,12 +31,15 @@ struct TrainingCard {
   // On fresh sequences after the last step; empty before the training is complete.
   std::optional<double> loss;      // mean cross-entropy of an answer, nats
   std::optional<double> accuracy;  // share of answers whose top token is right, 0 to 1
-  std::string commit;              // of the program that trained it
-  std::string build;               // its compiler and build type
-  std::string started;             // UTC
-  double seconds = 0;              // wall time of training, interruptions left out
-  base::Json language;             // the data's language, as its task writes it
-  base::Json options;              // every training option
+  // The same of the next tokens of held-out text; empty: trained on none.
+  std::optional<double> text_loss;
+  std::optional<double> text_accuracy;
+  std::string commit;   // of the program that trained it
+  std::string build;    // its compiler and build type
+  std::string started;  // UTC
+  double seconds = 0;   // wall time of training, interruptions left out
+  base::Json language;  // of its lookups, as the task writes it
+  base::Json options;   // every training option
 };
 
 base::Json to_json(const TrainingCard& card);

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "kernels/rms_norm.h"
 #include "kernels/swiglu.h"
+#include "model/recompute.h"
 
 namespace kvphase::model {
 
@@ -188,7 +189,11 @@ torch::Tensor Transformer::run(const torch::Tensor& tokens, const torch::Tensor&
   torch::Tensor x = embed(tokens);
   for (std::size_t layer = 0; layer < body_->layers.size(); ++layer) {
     const bool last = layer + 1 == body_->layers.size();
-    x = body_->layers[layer]->forward(x, last ? rows : torch::Tensor(), table);
+    const auto compute = [table, here = body_->layers[layer],
+                          chosen = last ? rows : torch::Tensor()](const torch::Tensor& input) {
+      return here->forward(input, chosen, table);
+    };
+    x = recompute_layers_ ? recomputed(compute, x, body_->layers[layer]->parameters()) : compute(x);
   }
   return head(x);
 }

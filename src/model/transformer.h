@@ -33,6 +33,10 @@ class Transformer : public torch::nn::Module {
 
   const ModelConfig& config() const { return config_; }
 
+  // Gradients of forward() and forward_at() compute every layer twice and keep only its input
+  // (model/recompute.h): a third more time, and memory for the activations of one layer, not of L.
+  void recompute_layers(bool on) { recompute_layers_ = on; }
+
   // tokens [B, T] int64 -> logits [B, T, V]. Throws a usage error when T exceeds the context or a
   // token is not in the vocabulary.
   torch::Tensor forward(const torch::Tensor& tokens);
@@ -59,6 +63,7 @@ class Transformer : public torch::nn::Module {
   void check(const torch::Tensor& tokens, std::int64_t before) const;
 
   ModelConfig config_;
+  bool recompute_layers_ = false;
   std::shared_ptr<Body> body_;
   std::shared_ptr<Weight> lm_head_;  // null when tied
 };

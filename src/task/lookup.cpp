@@ -215,7 +215,7 @@ Prompt LookupTask::prompt(std::int64_t index, std::int64_t residue) const {
 
 std::string LookupTask::token_name(TokenId token) const {
   // A server's vocabulary may hold more than the language.
-  if (token < 0 || token >= options_.language.vocab_size()) return fmt::format("#{}", token);
+  if (!options_.language.holds(token)) return fmt::format("#{}", token);
   return options_.language.token_name(token);
 }
 

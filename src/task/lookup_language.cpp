@@ -9,10 +9,49 @@
 namespace kvphase::task {
 namespace {
 
-lm::TokenId checked_id(std::int64_t first, std::int64_t index, std::int64_t count) {
+lm::TokenId id_of(const LookupLanguage& language, std::int64_t first, std::int64_t index,
+                  std::int64_t count) {
   assert(index >= 0 && index < count);
   (void)count;
-  return static_cast<lm::TokenId>(first + index);
+  if (language.ids.empty()) return static_cast<lm::TokenId>(first + index);
+  return language.ids[static_cast<std::size_t>(first + index)];
+}
+
+// Number of the token among the language's own; -1: not of the language.
+std::int64_t own_number(const LookupLanguage& language, lm::TokenId token) {
+  if (language.ids.empty()) return token >= 0 && token < language.own_tokens() ? token : -1;
+  const auto found = std::find(language.ids.begin(), language.ids.end(), token);
+  return found == language.ids.end() ? -1 : found - language.ids.begin();
+}
+
+// Ids as a text where every one is a byte that JSON shows as it is, else as a list.
+base::Json ids_to_json(std::span<const lm::TokenId> ids) {
+  std::string text;
+  for (const lm::TokenId id : ids) {
+    const bool plain = (id >= ' ' && id <= '~') || id == '\n' || id == '\t';
+    if (!plain) return base::Json(std::vector<lm::TokenId>(ids.begin(), ids.end()));
+    text.push_back(static_cast<char>(id));
+  }
+  return text;
+}
+
+std::vector<lm::TokenId> ids_from_json(const base::Json& json, const std::string& scope) {
+  std::vector<lm::TokenId> ids;
+  if (json.is_string()) {
+    for (const char byte : json.get<std::string>()) ids.push_back(static_cast<unsigned char>(byte));
+  } else {
+    const auto is_id = [](const base::Json& id) {
+      return id.is_number_integer() && id >= 0 && id < LookupLanguage::kLargestVocabulary;
+    };
+    if (!json.is_array() || !std::all_of(json.begin(), json.end(), is_id)) {
+      throw base::usage_error(scope,
+                              "expected a text (its bytes) or a list of ids below {}, got {}",
+                              LookupLanguage::kLargestVocabulary, json.dump());
+    }
+    ids = json.get<std::vector<lm::TokenId>>();
+  }
+  if (ids.empty()) throw base::usage_error(scope, "expected at least one token, got none");
+  return ids;
 }
 
 std::int64_t random_index(base::Random& random, std::int64_t bound) {
@@ -22,23 +61,31 @@ std::int64_t random_index(base::Random& random, std::int64_t bound) {
 }  // namespace
 
 lm::TokenId LookupLanguage::filler(std::int64_t index) const {
-  return checked_id(1, index, fillers);
+  return id_of(*this, 1, index, fillers);
 }
 
 lm::TokenId LookupLanguage::key(std::int64_t index) const {
-  return checked_id(1 + fillers, index, keys);
+  return id_of(*this, 1 + fillers, index, keys);
 }
 
 lm::TokenId LookupLanguage::value(std::int64_t index) const {
-  return checked_id(1 + fillers + keys, index, values);
+  return id_of(*this, 1 + fillers + keys, index, values);
 }
 
+std::int64_t LookupLanguage::vocab_size() const {
+  return ids.empty() ? own_tokens() : std::int64_t{1} + *std::max_element(ids.begin(), ids.end());
+}
+
+bool LookupLanguage::holds(lm::TokenId token) const { return own_number(*this, token) >= 0; }
+
 TokenMeaning LookupLanguage::meaning(lm::TokenId token) const {
-  std::int64_t index = token;
-  if (index < 0 || index >= vocab_size()) {
-    throw base::usage_error("lookup", "expected a token id of 0..{}, got {}", vocab_size() - 1,
+  std::int64_t index = own_number(*this, token);
+  if (index < 0 && ids.empty()) {
+    throw base::usage_error("lookup", "expected a token id of 0..{}, got {}", own_tokens() - 1,
                             token);
   }
+  if (index < 0)
+    throw base::usage_error("lookup", "expected a token of the language, got {}", token);
   if (index == 0) return {.kind = TokenKind::kSeparator, .index = 0};
   index -= 1;
   if (index < fillers) return {.kind = TokenKind::kFiller, .index = index};
@@ -90,9 +137,23 @@ void validate(const LookupLanguage& language, std::string_view scope) {
   at_least_one("haystack", language.haystack);
   at_least_one("records", language.records);
   at_least_one("queries", language.queries);
-  if (language.vocab_size() > 2'000'000'000) {
+  if (language.own_tokens() > 2'000'000'000) {
     throw base::usage_error(scope, "expected at most 2000000000 tokens, got {}; lower 'keys'",
-                            language.vocab_size());
+                            language.own_tokens());
+  }
+  if (!language.ids.empty()) {
+    if (std::ssize(language.ids) != language.own_tokens()) {
+      throw base::usage_error(scope,
+                              "expected as many 'fillers', 'keys' and 'values' as 'tokens' lists "
+                              "({} tokens with the separator), got {}",
+                              language.ids.size(), language.own_tokens());
+    }
+    std::vector<lm::TokenId> sorted = language.ids;
+    std::sort(sorted.begin(), sorted.end());
+    if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+        twice != sorted.end()) {
+      throw base::usage_error(scope, "expected every id of 'tokens' once, got {} twice", *twice);
+    }
   }
   if (language.records > language.keys) {
     throw base::usage_error(scope,
@@ -119,13 +180,53 @@ base::Json to_json(const LookupLanguage& language) {
   json["haystack"] = language.haystack;
   json["records"] = language.records;
   json["queries"] = language.queries;
+  if (!language.ids.empty()) {
+    std::span<const lm::TokenId> rest = language.ids;
+    const auto take = [&rest](std::int64_t count) {
+      const auto taken = rest.first(static_cast<std::size_t>(count));
+      rest = rest.subspan(taken.size());
+      return ids_to_json(taken);
+    };
+    base::Json& tokens = json["tokens"];
+    tokens["separator"] = take(1);
+    tokens["fillers"] = take(language.fillers);
+    tokens["keys"] = take(language.keys);
+    tokens["values"] = take(language.values);
+  }
   return json;
+}
+
+LookupLanguage lookup_language_in_bytes() {
+  LookupLanguage language;
+  std::string own = "\n ,.;:-=()";
+  language.fillers = std::ssize(own) - 1;
+  language.keys = language.values = 26;
+  for (char key = 'A'; key <= 'Z'; ++key) own.push_back(key);
+  for (char value = 'a'; value <= 'z'; ++value) own.push_back(value);
+  language.ids.assign(own.begin(), own.end());
+  return language;
 }
 
 LookupLanguage lookup_language_from_json(const base::Json& json, std::string_view scope) {
   base::ObjectReader reader(json, std::string(scope));
-  const LookupLanguage defaults;
+  LookupLanguage defaults;
   LookupLanguage language;
+  if (reader.has("tokens")) {
+    base::ObjectReader tokens(json.at("tokens"), reader.scope() + ".tokens");
+    const auto append = [&](const char* kind) {
+      const auto ids = ids_from_json(tokens.required(kind), tokens.scope() + "." + kind);
+      language.ids.insert(language.ids.end(), ids.begin(), ids.end());
+      return std::ssize(ids);
+    };
+    if (append("separator") != 1) {
+      throw base::usage_error(tokens.scope(), "expected one 'separator', got {}",
+                              json.at("tokens").at("separator").dump());
+    }
+    defaults.fillers = append("fillers");
+    defaults.keys = append("keys");
+    defaults.values = append("values");
+    tokens.finish();
+  }
   language.fillers = reader.integer("fillers", defaults.fillers);
   language.keys = reader.integer("keys", defaults.keys);
   language.values = reader.integer("values", defaults.values);

@@ -23,7 +23,7 @@ struct TokenMeaning {
   bool operator==(const TokenMeaning&) const = default;
 };
 
-// Ids in this order: 0 the separator, then fillers, keys, values. Positions count from 0.
+// Its own tokens in this order: the separator, then fillers, keys, values. Positions count from 0.
 struct LookupLanguage {
   std::int64_t fillers = 16;  // different filler tokens
   std::int64_t keys = 64;     // different keys: more of them make guessing harder
@@ -34,17 +34,25 @@ struct LookupLanguage {
   std::int64_t records = 12;  // key-value pairs in the haystack; their keys are distinct
   std::int64_t queries = 12;  // key-value pairs after the separator, at most `records`
 
-  std::int64_t vocab_size() const { return 1 + fillers + keys + values; }
+  static constexpr lm::TokenId kLargestVocabulary = 1 << 24;
+
+  // [own_tokens()] the ids that the language's tokens have in a model's vocabulary, where that
+  // holds more than the language, e.g. bytes of letters. Empty: 0, 1, 2, ...
+  std::vector<lm::TokenId> ids;
+
+  std::int64_t own_tokens() const { return 1 + fillers + keys + values; }
+  std::int64_t vocab_size() const;  // the least vocabulary that holds it: 1 + its largest id
   std::int64_t length() const { return haystack + 1 + 2 * queries; }  // tokens of a sequence
 
-  lm::TokenId separator() const { return 0; }
+  lm::TokenId separator() const { return ids.empty() ? 0 : ids.front(); }
   lm::TokenId filler(std::int64_t index) const;
   lm::TokenId key(std::int64_t index) const;
   lm::TokenId value(std::int64_t index) const;
 
-  TokenMeaning meaning(lm::TokenId token) const;  // usage error outside the vocabulary
+  TokenMeaning meaning(lm::TokenId token) const;  // usage error outside the language
+  bool holds(lm::TokenId token) const;
 
-  // "|", "f0", "k12", "v3".
+  // "|", "f0", "k12", "v3", whatever the ids.
   std::string token_name(lm::TokenId token) const;
   std::optional<lm::TokenId> token_from_name(std::string_view name) const;
 
@@ -54,6 +62,12 @@ struct LookupLanguage {
 // Throws a usage error naming the sizes that contradict each other.
 void validate(const LookupLanguage& language, std::string_view scope);
 
+// The language in bytes: separator newline, keys A..Z, values a..z, fillers blank and punctuation,
+// so that a record reads like "Qx" in a line of text. The other sizes are the defaults.
+LookupLanguage lookup_language_in_bytes();
+
+// `ids` are written as "tokens": {"separator", "fillers", "keys", "values"}, each a text that
+// stands for its bytes or a list of ids; reading it the three sizes may be left out.
 base::Json to_json(const LookupLanguage& language);
 // Unknown keys are refused with the nearest valid one; the result is validated.
 LookupLanguage lookup_language_from_json(const base::Json& json, std::string_view scope);

@@ -48,6 +48,34 @@ TEST(LookupLanguage, HasNoTokenForWrongNames) {
   EXPECT_THAT(error_of([&] { language.token_name(-1); }), HasSubstr("got -1"));
 }
 
+TEST(LookupLanguage, InBytesIsMadeOfLettersAndPunctuation) {
+  const LookupLanguage language = lookup_language_in_bytes();
+  EXPECT_EQ(language.separator(), '\n');
+  EXPECT_EQ(language.key(0), 'A');
+  EXPECT_EQ(language.key(25), 'Z');
+  EXPECT_EQ(language.value(3), 'd');
+  EXPECT_EQ(language.filler(0), ' ');
+  EXPECT_EQ(language.vocab_size(), 'z' + 1);
+  std::set<lm::TokenId> ids(language.ids.begin(), language.ids.end());
+  EXPECT_EQ(std::ssize(ids), language.own_tokens());
+  for (lm::TokenId token = 0; token < 257; ++token) {
+    EXPECT_EQ(language.holds(token), ids.count(token) == 1) << token;
+    if (!language.holds(token)) continue;
+    EXPECT_EQ(language.token_from_name(language.token_name(token)), token) << token;
+  }
+  EXPECT_EQ(language.meaning('C'), (TokenMeaning{.kind = TokenKind::kKey, .index = 2}));
+  EXPECT_THAT(error_of([&] { language.meaning('7'); }), HasSubstr("of the language, got 55"));
+
+  // The same draws as with the language's own ids.
+  LookupLanguage own = language;
+  own.ids.clear();
+  base::Random a(3), b(3);
+  const LookupSequence bytes = sample_sequence(language, a), plain = sample_sequence(own, b);
+  for (std::size_t i = 0; i < plain.tokens.size(); ++i) {
+    EXPECT_EQ(bytes.tokens[i], language.ids[static_cast<std::size_t>(plain.tokens[i])]) << i;
+  }
+}
+
 TEST(LookupLanguage, SequenceHoldsItsRecordsAndAnswersEveryQuery) {
   const LookupLanguage language{.keys = 20, .haystack = 40, .records = 12, .queries = 7};
   base::Random random(4);
@@ -118,6 +146,24 @@ TEST(LookupLanguageJson, ComesBackEqual) {
   EXPECT_EQ(lookup_language_from_json(base::Json::object(), "test"), LookupLanguage());
 }
 
+TEST(LookupLanguageJson, IdsComeBackAsTextOrLists) {
+  const LookupLanguage bytes = lookup_language_in_bytes();
+  EXPECT_EQ(to_json(bytes).at("tokens").at("keys"), "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+  EXPECT_EQ(lookup_language_from_json(to_json(bytes), "test"), bytes);
+  LookupLanguage words = bytes;
+  for (lm::TokenId& id : words.ids) id += 1000;
+  EXPECT_EQ(to_json(words).at("tokens").at("separator"), base::Json({1010}));
+  EXPECT_EQ(lookup_language_from_json(to_json(words), "test"), words);
+  const auto sized =
+      lookup_language_from_json(base::parse_json(R"({"records": 2, "queries": 1, "tokens":
+                       {"separator": "|", "fillers": " .", "keys": [7, 9, 11], "values": "01"}})",
+                                                 "test"),
+                                "test");
+  EXPECT_EQ(sized.keys, 3);
+  EXPECT_EQ(sized.key(1), 9);
+  EXPECT_EQ(sized.value(1), '1');
+}
+
 TEST(LookupLanguageJson, RefusesUnknownKeysAndContradictorySizes) {
   const auto refusal = [](const char* text) {
     return error_of([&] { lookup_language_from_json(base::parse_json(text, "test"), "test"); });
@@ -129,6 +175,18 @@ TEST(LookupLanguageJson, RefusesUnknownKeysAndContradictorySizes) {
   EXPECT_THAT(refusal(R"({"haystack": 23})"), HasSubstr("'haystack' of at least 24"));
   EXPECT_THAT(refusal(R"({"fillers": 0})"), HasSubstr("'fillers' of at least 1, got 0"));
   EXPECT_THAT(refusal(R"({"keys": 3000000000})"), HasSubstr("'keys' of at most"));
+  const auto tokens = [&](const char* separator, const char* keys, const char* more = "") {
+    return refusal(fmt::format(R"({{"records": 2, "queries": 1, {} "tokens": {{"separator": {},
+                               "fillers": " ", "keys": {}, "values": "xy"}}}})",
+                               more, separator, keys)
+                       .c_str());
+  };
+  EXPECT_EQ(tokens("\"|\"", "\"abc\""), "no error");
+  EXPECT_THAT(tokens("\"|\"", "\"abx\""), HasSubstr("every id of 'tokens' once, got 120 twice"));
+  EXPECT_THAT(tokens("\"ab\"", "\"cd\""), HasSubstr("one 'separator', got \"ab\""));
+  EXPECT_THAT(tokens("\"|\"", "[1, -2]"), HasSubstr("got [1,-2]"));
+  EXPECT_THAT(tokens("\"|\"", "\"\""), HasSubstr("at least one token"));
+  EXPECT_THAT(tokens("\"|\"", "\"abc\"", "\"keys\": 2,"), HasSubstr("as many"));
 }
 
 }  // namespace

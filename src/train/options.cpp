@@ -1,5 +1,6 @@
 #include "train/options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -8,9 +9,36 @@
 namespace kvphase::train {
 namespace {
 
+base::Json to_json(const DataOptions& data) {
+  return {{"text", data.text}, {"sequence", data.sequence}, {"lookup_share", data.lookup_share}};
+}
+
+DataOptions data_from_json(const base::Json& json, const std::string& scope) {
+  base::ObjectReader reader(json, scope);
+  DataOptions data;
+  data.text = reader.texts("text");
+  data.sequence = reader.integer("sequence", data.sequence);
+  data.lookup_share = reader.real("lookup_share", data.lookup_share);
+  reader.finish();
+  if (data.text.empty()) {
+    throw base::usage_error(scope, "expected folders of token shards in 'text', got none");
+  }
+  return data;
+}
+
 void require(bool good, std::string_view scope, std::string_view key, std::string_view range,
              double value) {
   if (!good) throw base::usage_error(scope, "expected '{}' {}, got {}", key, range, value);
+}
+
+bool is_device_name(std::string_view name) {
+  if (name == "cpu" || name == "cuda") return true;
+  constexpr std::string_view kNumbered = "cuda:";
+  if (!name.starts_with(kNumbered)) return false;
+  const std::string_view number = name.substr(kNumbered.size());
+  return !number.empty() && number.size() <= 2 &&
+         number.find_first_not_of("0123456789") == std::string_view::npos &&
+         (number.size() == 1 || number.front() != '0');
 }
 
 }  // namespace
@@ -38,6 +66,10 @@ void validate(const TrainOptions& options, std::string_view scope) {
   if (options.threads > smallest_batch) {
     throw base::usage_error(scope, "expected 'threads' of at most 'batch' ({}), got {}",
                             smallest_batch, options.threads);
+  }
+  if (!is_device_name(options.device)) {
+    throw base::usage_error(
+        scope, "expected a 'device' of cpu, cuda or cuda:0, cuda:1, ..., got '{}'", options.device);
   }
   const bool curriculum = options.curriculum_steps > 0;
   if (!curriculum && (options.first_batch > 0 || options.curriculum_hold > 0)) {
@@ -74,9 +106,23 @@ void validate(const TrainOptions& options, std::string_view scope) {
 
   task::validate(options.language, fmt::format("{}: language", scope));
   model::validate(options.model, fmt::format("{}: model", scope));
-  if (options.model.vocab_size != options.language.vocab_size()) {
+  if (options.model.vocab_size < options.language.vocab_size()) {
     throw base::usage_error(scope, "expected a model with the language's {} tokens, got {}",
                             options.language.vocab_size(), options.model.vocab_size);
+  }
+  if (!options.data.text.empty()) {
+    count("data.sequence", options.data.sequence, 1);
+    if (options.first_batch > 0) {
+      throw base::usage_error(scope, "expected no 'first_batch' with text, got {}",
+                              options.first_batch);
+    }
+    require(options.data.lookup_share >= 0 && options.data.lookup_share < 1, scope,
+            "data.lookup_share", "of at least 0 and below 1", options.data.lookup_share);
+    if (options.model.context_length < options.data.sequence) {
+      throw base::usage_error(
+          scope, "expected a model whose context holds 'data.sequence' ({} tokens), got {}",
+          options.data.sequence, options.model.context_length);
+    }
   }
   if (options.model.context_length < options.language.length()) {
     throw base::usage_error(scope,
@@ -91,6 +137,7 @@ base::Json to_json(const TrainOptions& options) {
   json["recipe"] = options.recipe;
   json["model"] = model::to_json(options.model);
   json["language"] = task::to_json(options.language);
+  if (!options.data.text.empty()) json["data"] = to_json(options.data);
   json["steps"] = options.steps;
   json["batch"] = options.batch;
   json["first_records"] = options.first_records;
@@ -108,6 +155,8 @@ base::Json to_json(const TrainOptions& options) {
   json["clip_norm"] = options.clip_norm;
   json["seed"] = options.seed;
   json["threads"] = options.threads;
+  json["device"] = options.device;
+  json["recompute_layers"] = options.recompute_layers;
   json["checkpoint_interval"] = options.checkpoint_interval;
   json["validation_sequences"] = options.validation_sequences;
   return json;
@@ -122,6 +171,9 @@ TrainOptions train_options_from_json(const base::Json& json, std::string_view sc
       model::config_from_json(reader.required("model"), fmt::format("{}: model", scope));
   options.language = task::lookup_language_from_json(reader.required("language"),
                                                      fmt::format("{}: language", scope));
+  if (reader.has("data")) {
+    options.data = data_from_json(json.at("data"), fmt::format("{}: data", scope));
+  }
   options.steps = reader.integer("steps", defaults.steps);
   options.batch = reader.integer("batch", defaults.batch);
   options.first_records = reader.integer("first_records", defaults.first_records);
@@ -139,6 +191,8 @@ TrainOptions train_options_from_json(const base::Json& json, std::string_view sc
   options.clip_norm = reader.real("clip_norm", defaults.clip_norm);
   options.seed = reader.has("seed") ? reader.unsigned_integer("seed") : defaults.seed;
   options.threads = reader.integer("threads", defaults.threads);
+  options.device = reader.text("device", defaults.device);
+  options.recompute_layers = reader.boolean("recompute_layers", defaults.recompute_layers);
   options.checkpoint_interval = reader.integer("checkpoint_interval", defaults.checkpoint_interval);
   options.validation_sequences =
       reader.integer("validation_sequences", defaults.validation_sequences);
@@ -147,9 +201,20 @@ TrainOptions train_options_from_json(const base::Json& json, std::string_view sc
   return options;
 }
 
-void fit_model_to_language(TrainOptions& options) {
-  options.model.vocab_size = options.language.vocab_size();
-  options.model.context_length = options.language.length();
+void fit_model_to_language(TrainOptions& options, std::int64_t text_vocabulary) {
+  const bool text = !options.data.text.empty();
+  options.model.vocab_size = std::max(options.language.vocab_size(), text_vocabulary);
+  options.model.context_length =
+      std::max(options.language.length(), text ? options.data.sequence : 0);
+}
+
+std::int64_t lookups_at(const TrainOptions& options, std::int64_t step) {
+  if (options.data.text.empty()) return batch_at(options, step);
+  const auto up_to = [&](std::int64_t steps) {
+    const auto sequences = static_cast<double>(steps * options.batch);
+    return static_cast<std::int64_t>(std::floor(options.data.lookup_share * sequences));
+  };
+  return up_to(step + 1) - up_to(step);
 }
 
 // `first` while the curriculum holds, then evenly up or down to `last`.

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "model/config.h"
@@ -13,10 +14,24 @@
 
 namespace kvphase::train {
 
+// What a step's sequences are: lookups, text, or some of each.
+struct DataOptions {
+  // Folders of token shards (train/token_set.h); empty: lookups only.
+  std::vector<std::string> text;
+  std::int64_t sequence = 256;  // tokens of a text sequence; every next one is predicted
+  // Share of a step's sequences that are lookups, and the weight of their loss (the mean over
+  // answers) beside that of the text (the mean over next tokens). 0: text only, and an audit's
+  // lookups are zero-shot.
+  double lookup_share = 0;
+
+  friend bool operator==(const DataOptions&, const DataOptions&) = default;
+};
+
 struct TrainOptions {
   std::string recipe;        // the preset it came from; recorded, without effect
-  model::ModelConfig model;  // vocab_size and context_length must fit the language
+  model::ModelConfig model;  // vocab_size and context_length must hold language and text
   task::LookupLanguage language;
+  DataOptions data;
 
   std::int64_t steps = 700;  // optimiser steps: longer training makes weak phases rarer
   std::int64_t batch = 64;   // sequences per step
@@ -28,16 +43,21 @@ struct TrainOptions {
   std::int64_t first_batch = 0;  // sequences per step during the hold; 0: `batch`
   std::int64_t curriculum_hold = 0;
   std::int64_t curriculum_steps = 0;
-  double learning_rate = 3e-3;              // at its highest, right after warm-up
-  std::int64_t warmup_steps = 50;           // linear rise from 0
-  double final_fraction = 0.05;             // of learning_rate that the cosine ends at
-  double beta1 = 0.9;                       // AdamW's memory of gradients
-  double beta2 = 0.98;                      // ... and of their squares
-  double epsilon = 1e-8;                    // keeps AdamW's step finite for tiny gradients
-  double weight_decay = 0;                  // decoupled; on matrices and vectors alike
-  double clip_norm = 1;                     // longest gradient; 0: no clipping
-  std::uint64_t seed = 1;                   // of the initial weights and of the data
-  std::int64_t threads = 1;                 // share out a step's sequences; of all processes
+  double learning_rate = 3e-3;     // at its highest, right after warm-up
+  std::int64_t warmup_steps = 50;  // linear rise from 0
+  double final_fraction = 0.05;    // of learning_rate that the cosine ends at
+  double beta1 = 0.9;              // AdamW's memory of gradients
+  double beta2 = 0.98;             // ... and of their squares
+  double epsilon = 1e-8;           // keeps AdamW's step finite for tiny gradients
+  double weight_decay = 0;         // decoupled; on matrices and vectors alike
+  double clip_norm = 1;            // longest gradient; 0: no clipping
+  std::uint64_t seed = 1;          // of the initial weights and of the data
+  std::int64_t threads = 1;        // share out a step's sequences; of all processes
+  // Where the network computes: "cpu", "cuda" or "cuda:0", "cuda:1", ...
+  std::string device = "cpu";
+  // Computes every layer twice and keeps the activations of one instead of all: for networks that
+  // would not fit (model/recompute.h). The same results.
+  bool recompute_layers = false;
   std::int64_t checkpoint_interval = 100;   // steps between states to resume from; 0: none
   std::int64_t validation_sequences = 512;  // fresh sequences for the card's loss and accuracy
 };
@@ -49,8 +69,13 @@ base::Json to_json(const TrainOptions& options);
 // Unknown keys are refused with the nearest valid one; the result is validated.
 TrainOptions train_options_from_json(const base::Json& json, std::string_view scope);
 
-// Sets vocab_size and context_length from the language.
-void fit_model_to_language(TrainOptions& options);
+// Sets vocab_size and context_length to the least that language and text need;
+// `text_vocabulary` is the shards', 0 without text.
+void fit_model_to_language(TrainOptions& options, std::int64_t text_vocabulary = 0);
+
+// Lookup sequences of optimiser step `step` (0-based): all without text, else such that the first n
+// steps together have lookup_share of their sequences, rounded down.
+std::int64_t lookups_at(const TrainOptions& options, std::int64_t step);
 
 // The language of optimiser step `step` (0-based): during the curriculum a shorter haystack, fewer
 // records and at most as many queries.

@@ -30,11 +30,15 @@ TEST(TrainOptions, ComeBackEqualFromJson) {
   options.seed = 18446744073709551615ULL;
   options.learning_rate = 0.1 + 0.2;
   options.threads = 2;
+  options.device = "cuda:1";
+  options.recompute_layers = true;
+  options.data = {.text = {"a", "b"}, .sequence = 50, .lookup_share = 0.1};
   const base::Json json = to_json(options);
   const TrainOptions back = train_options_from_json(json, "test");
   EXPECT_EQ(to_json(back), json);
   EXPECT_EQ(back.model, options.model);
   EXPECT_EQ(back.language, options.language);
+  EXPECT_EQ(back.data, options.data);
   EXPECT_EQ(back.seed, options.seed);
   EXPECT_EQ(back.learning_rate, options.learning_rate);
 }
@@ -117,6 +121,18 @@ TEST(TrainOptions, RefuseValuesOutOfRangeAndNaN) {
   EXPECT_THAT(refusal([](TrainOptions& o) { o.weight_decay = INFINITY; }),
               HasSubstr("'weight_decay'"));
   EXPECT_THAT(refusal([](TrainOptions& o) { o.final_fraction = 2; }), HasSubstr("of 0 to 1"));
+  for (const char* device : {"", "gpu", "cuda:", "cuda:x", "cuda:01", "cuda:-1", "cpu:0"}) {
+    EXPECT_THAT(refusal([&](TrainOptions& o) { o.device = device; }), HasSubstr("'device'"));
+  }
+  EXPECT_EQ(refusal([](TrainOptions& o) { o.device = "cuda:1"; }), "no error");
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.data = {.text = {"a"}, .sequence = 0}; }),
+              HasSubstr("'data.sequence'"));
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.data = {.text = {"a"}, .sequence = 66}; }),
+              HasSubstr("'data.sequence' (66 tokens), got 65"));
+  EXPECT_THAT(refusal([](TrainOptions& o) {
+                o.data = {.text = {"a"}, .sequence = 5, .lookup_share = NAN};
+              }),
+              HasSubstr("'data.lookup_share'"));
   EXPECT_THAT(refusal([](TrainOptions& o) { o.language.records = 90; }), HasSubstr("'keys'"));
   EXPECT_THAT(refusal([](TrainOptions& o) { o.model.vocab_size = 7; }), HasSubstr("got 7"));
   EXPECT_THAT(refusal([](TrainOptions& o) { o.model.context_length = 10; }),

@@ -22,6 +22,7 @@ Json to_json(const RunHeader& header) {
   Json json;
   json["started"] = header.started;
   json["commit"] = header.commit;
+  if (!header.data.is_null()) json["data"] = header.data;
   json["options"] = train::to_json(header.options);
   return json;
 }
@@ -31,6 +32,7 @@ RunHeader header_from_json(const Json& json, const std::string& scope) {
   RunHeader header;
   header.started = reader.text("started");
   header.commit = reader.text("commit");
+  if (reader.has("data")) header.data = reader.required("data");
   header.options = train_options_from_json(reader.required("options"), scope + ": options");
   reader.finish();
   return header;

@@ -15,6 +15,7 @@ struct RunHeader {
   TrainOptions options;
   std::string started;  // UTC
   std::string commit;
+  base::Json data;  // the text's shards (TrainingData::identity); null: none
 };
 
 void write_header(const std::filesystem::path& folder, const RunHeader& header);

@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 
@@ -9,34 +10,68 @@
 
 namespace kvphase::train {
 
+torch::Device training_device(const TrainOptions& options) {
+  const torch::Device device(options.device);
+  if (!device.is_cuda()) return device;
+  const auto found = static_cast<std::int64_t>(torch::cuda::device_count());
+  if (device.has_index() ? device.index() >= found : found == 0) {
+    throw base::environment_error(
+        "train",
+        "expected the device {}, got {} CUDA devices that this build of torch can use; "
+        "--set device=cpu, or build against a torch with CUDA",
+        options.device, found);
+  }
+  return device;
+}
+
+namespace {
+
+model::Transformer& moved(model::Transformer& network, const torch::Device& device) {
+  network.to(device);
+  return network;
+}
+
+}  // namespace
+
 // Sequences begin..end-1 of a batch after the forward pass.
+struct Trainer::Forward {
+  torch::Tensor loss_sum;    // scalar, summed over their predicted tokens; undefined: no sequences
+  std::int64_t correct = 0;  // predicted tokens that are the top one
+};
+
+// What one thread has of a step: its sequences of every part.
 struct Trainer::Shard {
-  torch::Tensor loss_sum;                    // scalar, summed over the shard's answers
-  std::int64_t correct = 0;                  // answers whose top token is right
-  torch::autograd::variable_list gradients;  // of loss_sum / answers of the batch, one per leaf
+  std::vector<Forward> parts;
+  torch::autograd::variable_list gradients;  // of the step's loss, one per leaf; or none at all
 };
 
 Trainer::Trainer(const TrainOptions& options, Ranks* ranks)
     : options_(options),
       ranks_(ranks != nullptr ? *ranks : alone_),
+      data_(options),
+      device_(training_device(options)),
       network_(options.model, base::derive_seed(options.seed, "init")),
-      parameters_(network_.parameters()),
+      parameters_(moved(network_, device_).parameters()),
       state_{.first = torch::zeros_like(parameters_.values),
              .second = torch::zeros_like(parameters_.values)} {
   assert(ranks_.size() <= options.threads);
+  network_.recompute_layers(options.recompute_layers);
   model::compute_on_calling_thread();
 }
 
-Trainer::Shard Trainer::forward(const Batch& batch, std::int64_t begin, std::int64_t end) {
-  const torch::Tensor logits =  // [b,Q,V]
-      network_.forward_at(batch.tokens.slice(0, begin, end), batch.rows).flatten(0, 1);
-  const torch::Tensor targets = batch.targets.slice(0, begin, end).flatten();
-  Shard shard;
-  shard.loss_sum = torch::nn::functional::cross_entropy(
+Trainer::Forward Trainer::forward(const Batch& batch, std::int64_t begin, std::int64_t end) {
+  const torch::Tensor tokens = batch.tokens.slice(0, begin, end).to(device_);
+  const torch::Tensor logits =  // [b*Q,V]
+      (batch.rows.defined() ? network_.forward_at(tokens, batch.rows.to(device_))
+                            : network_.forward(tokens))
+          .flatten(0, 1);
+  const torch::Tensor targets = batch.targets.slice(0, begin, end).flatten().to(device_);
+  Forward pass;
+  pass.loss_sum = torch::nn::functional::cross_entropy(
       logits, targets, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
   const torch::NoGradGuard no_grad;
-  shard.correct = logits.argmax(-1).eq(targets).sum().item<std::int64_t>();
-  return shard;
+  pass.correct = logits.argmax(-1).eq(targets).sum().item<std::int64_t>();
+  return pass;
 }
 
 // Adds elements begin..end-1 of the gradients, all leaves in one row, shard by shard.
@@ -62,39 +97,81 @@ void Trainer::add_gradients(const std::vector<Shard>& shards, std::int64_t begin
   }
 }
 
+void Trainer::sum_gradients(const std::vector<Shard>& shards) {
+  torch::Tensor& gradients = parameters_.gradients;
+  gradients.zero_();
+  if (gradients.is_cpu()) {
+    ranks_.sum_parts(gradients, [&](std::int64_t begin, std::int64_t end) {
+      add_gradients(shards, begin, end);
+    });
+    return;
+  }
+  add_gradients(shards, 0, gradients.numel());
+  if (ranks_.size() == 1) return;
+  const torch::Tensor mine = gradients.cpu();
+  const torch::Tensor total = torch::zeros_like(mine);
+  ranks_.sum_parts(total, [&](std::int64_t begin, std::int64_t end) {
+    total.narrow(0, begin, end - begin).add_(mine.narrow(0, begin, end - begin));
+  });
+  gradients.copy_(total);
+}
+
 StepResult Trainer::step() {
   const std::int64_t shards = options_.threads;  // of all ranks
   const std::int64_t first = model::shard_begin(shards, ranks_.size(), ranks_.rank());
   const std::int64_t after = model::shard_begin(shards, ranks_.size(), ranks_.rank() + 1);
-  const std::int64_t sequences = batch_at(options_, state_.step);
-  const Batch batch = make_batch(language_at(options_, state_.step), options_.seed, kTrainStream,
-                                 static_cast<std::uint64_t>(state_.step), sequences);
-  const auto answers = static_cast<double>(batch.targets.numel());
+  const std::vector<BatchPart> parts = data_.step(state_.step);
   std::vector<Shard> done(static_cast<std::size_t>(after - first));
   model::run_shards(after - first, [&](std::int64_t s) {
     Shard& shard = done[static_cast<std::size_t>(s)];
-    shard = forward(batch, model::shard_begin(sequences, shards, first + s),
-                    model::shard_begin(sequences, shards, first + s + 1));
-    shard.gradients = torch::autograd::grad({shard.loss_sum}, parameters_.leaves,
-                                            {torch::full({}, 1 / answers)}, {}, false,
+    torch::autograd::variable_list losses, weights;
+    for (const BatchPart& part : parts) {
+      const std::int64_t sequences = part.batch.tokens.size(0);
+      const std::int64_t begin = model::shard_begin(sequences, shards, first + s);
+      const std::int64_t end = model::shard_begin(sequences, shards, first + s + 1);
+      shard.parts.emplace_back();
+      if (begin == end) continue;
+      const Forward& forward_pass = shard.parts.back() = forward(part.batch, begin, end);
+      losses.push_back(forward_pass.loss_sum);
+      const auto predicted = static_cast<double>(part.batch.targets.numel());
+      weights.push_back(torch::full({}, part.weight / predicted,
+                                    forward_pass.loss_sum.options().requires_grad(false)));
+    }
+    if (losses.empty()) return;
+    shard.gradients = torch::autograd::grad(losses, parameters_.leaves, weights, {}, false,
                                             /*allow_unused=*/true);
   });
 
   const torch::NoGradGuard no_grad;
-  const torch::Tensor sums = torch::zeros({2}, torch::kDouble);  // losses, right answers
+  // Of every part: its losses and its right tokens.
+  const torch::Tensor sums =
+      torch::zeros({2 * static_cast<std::int64_t>(parts.size())}, torch::kDouble);
   auto* const sum = sums.data_ptr<double>();
-  ranks_.sum_parts(sums, [&](std::int64_t, std::int64_t) {
+  ranks_.sum_parts(sums, [&](std::int64_t begin, std::int64_t end) {
     for (const Shard& shard : done) {
-      sum[0] += shard.loss_sum.item<double>();
-      sum[1] += static_cast<double>(shard.correct);
+      for (std::size_t p = 0; p < shard.parts.size(); ++p) {
+        const Forward& part = shard.parts[p];
+        const auto place = 2 * static_cast<std::int64_t>(p);
+        if (!part.loss_sum.defined()) continue;
+        if (begin <= place && place < end) sum[place] += part.loss_sum.item<double>();
+        if (begin <= place + 1 && place + 1 < end) {
+          sum[place + 1] += static_cast<double>(part.correct);
+        }
+      }
     }
   });
-  parameters_.gradients.zero_();
-  ranks_.sum_parts(parameters_.gradients,
-                   [&](std::int64_t begin, std::int64_t end) { add_gradients(done, begin, end); });
+  sum_gradients(done);
+  done.clear();  // their gradients, before the optimiser needs room
 
   StepResult result;
-  result.on_batch = {.loss = sum[0] / answers, .accuracy = sum[1] / answers};
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    const auto predicted = static_cast<double>(parts[p].batch.targets.numel());
+    const Evaluation alone{.loss = sum[2 * p] / predicted, .accuracy = sum[2 * p + 1] / predicted};
+    result.on_batch.loss += parts[p].weight * alone.loss;
+    result.on_batch.accuracy += parts[p].weight * alone.accuracy;
+    if (options_.data.text.empty()) continue;
+    (parts[p].kind == BatchPart::Kind::kText ? result.on_text : result.on_lookups) = alone;
+  }
   result.gradient_norm = clip_gradients(parameters_, options_.clip_norm);
   result.learning_rate = learning_rate_at(options_, state_.step);
   result.finite = std::isfinite(result.on_batch.loss) && std::isfinite(result.gradient_norm);
@@ -109,24 +186,29 @@ StepResult Trainer::step() {
 }
 
 Evaluation Trainer::evaluate(const Batch& batch) {
-  constexpr std::int64_t kAtOnce = 64;  // sequences: bounds the memory
+  // Sequences and logits at once: they bound the memory.
+  constexpr std::int64_t kSequences = 64, kLogits = std::int64_t{1} << 25;
+  const std::int64_t per_sequence = batch.targets.size(1) * options_.model.vocab_size;
+  const std::int64_t at_once = std::clamp<std::int64_t>(kLogits / per_sequence, 1, kSequences);
   const torch::NoGradGuard no_grad;
   double loss = 0;
   std::int64_t correct = 0;
   const std::int64_t sequences = batch.tokens.size(0);
-  for (std::int64_t begin = 0; begin < sequences; begin += kAtOnce) {
-    const Shard shard = forward(batch, begin, std::min(sequences, begin + kAtOnce));
-    loss += shard.loss_sum.item<double>();
-    correct += shard.correct;
+  for (std::int64_t begin = 0; begin < sequences; begin += at_once) {
+    const Forward pass = forward(batch, begin, std::min(sequences, begin + at_once));
+    loss += pass.loss_sum.item<double>();
+    correct += pass.correct;
   }
-  const auto answers = static_cast<double>(batch.targets.numel());
-  return {.loss = loss / answers, .accuracy = static_cast<double>(correct) / answers};
+  const auto predicted = static_cast<double>(batch.targets.numel());
+  return {.loss = loss / predicted, .accuracy = static_cast<double>(correct) / predicted};
 }
 
 void Trainer::continue_from(AdamWState state) {
   assert(state.first.numel() == parameters_.values.numel());
   assert(state.second.numel() == parameters_.values.numel());
   state_ = std::move(state);
+  state_.first = state_.first.to(device_);
+  state_.second = state_.second.to(device_);
 }
 
 void Trainer::copy_from_first() {
@@ -135,13 +217,15 @@ void Trainer::copy_from_first() {
   ranks_.copy_from_first(step);
   state_.step = step.item<std::int64_t>();
   for (const torch::Tensor& part : {parameters_.values, state_.first, state_.second}) {
-    ranks_.copy_from_first(part);
+    const torch::Tensor values = part.cpu();  // itself where it is there
+    ranks_.copy_from_first(values);
+    if (!part.is_cpu()) part.copy_(values);
   }
 }
 
 void Trainer::expect_same_weights() {
   if (ranks_.size() == 1) return;
-  const torch::Tensor& values = parameters_.values;
+  const torch::Tensor values = parameters_.values.cpu();
   const std::string own =
       base::sha256_hex({static_cast<const char*>(values.data_ptr()), values.nbytes()});
   if (ranks_.text_of_first(own) != own) {

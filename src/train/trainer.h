@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -19,22 +20,28 @@
 namespace kvphase::train {
 
 struct Evaluation {
-  double loss = 0;      // mean cross-entropy of an answer, nats
-  double accuracy = 0;  // share of answers whose top token is right
+  double loss = 0;      // mean cross-entropy of a predicted token (an answer, a next token), nats
+  double accuracy = 0;  // share of predicted tokens that are the top one
 };
 
 struct StepResult {
-  Evaluation on_batch;       // before the update
+  Evaluation on_batch;  // before the update; of both kinds by their weights where they are mixed
+  // Of each kind alone, where text is trained on.
+  std::optional<Evaluation> on_text, on_lookups;
   double gradient_norm = 0;  // before clipping
   double learning_rate = 0;
   // False: loss or gradient is not finite, and the parameters were left as they were.
   bool finite = true;
 };
 
+// Of options.device. Throws an environment error where torch has no such device.
+torch::Device training_device(const TrainOptions& options);
+
 class Trainer {
  public:
-  // A new network from the seed. Options must be valid, with a thread for every rank at least;
-  // `ranks` must outlive the trainer; null: one process.
+  // A new network from the seed, and its data (see TrainingData). Options must be valid, with a
+  // thread for every rank at least; the initial weights do not depend on the device. `ranks` must
+  // outlive the trainer; null: one process.
   explicit Trainer(const TrainOptions& options, Ranks* ranks = nullptr);
 
   // One optimiser step. When it throws LostRank the network is as before it.
@@ -44,6 +51,7 @@ class Trainer {
 
   model::Transformer& network() { return network_; }
   const TrainOptions& options() const { return options_; }
+  const TrainingData& data() const { return data_; }
 
   // The optimiser's memory, to resume from.
   const AdamWState& optimizer() const { return state_; }
@@ -57,13 +65,17 @@ class Trainer {
   void expect_same_weights();
 
  private:
+  struct Forward;
   struct Shard;
-  Shard forward(const Batch& batch, std::int64_t begin, std::int64_t end);
+  Forward forward(const Batch& batch, std::int64_t begin, std::int64_t end);
   void add_gradients(const std::vector<Shard>& shards, std::int64_t begin, std::int64_t end);
+  void sum_gradients(const std::vector<Shard>& shards);  // of all ranks
 
   TrainOptions options_;
   Ranks alone_;
   Ranks& ranks_;
+  TrainingData data_;
+  torch::Device device_;
   model::Transformer network_;
   FlatParameters parameters_;
   AdamWState state_;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/stop.h"
+#include "lm/byte_tokens.h"
 #include "train/run_plan.h"
 #include "train/trainer.h"
 
@@ -21,6 +22,9 @@ using base::usage_error;
 
 constexpr const char* kLog = "log.csv";
 constexpr const char* kLogHeader = "step,tokens,loss,accuracy,gradient_norm,learning_rate,seconds";
+constexpr const char* kTextLogHeader =
+    "step,tokens,loss,accuracy,text_loss,text_accuracy,lookup_loss,lookup_accuracy,gradient_norm,"
+    "learning_rate,seconds";
 constexpr const char* kResume = "resume";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kState = "state.json";
@@ -46,6 +50,15 @@ std::optional<fs::path> newest_state(const fs::path& folder) {
   return newest;
 }
 
+// The shards of this process are those that the training was begun with.
+void expect_same_data(const RunPlan& plan) {
+  const Json data = TrainingData(plan.header.options).identity();
+  if (data == plan.header.data) return;
+  throw usage_error("train",
+                    "expected the token shards that train.json of {} names, got others: {}",
+                    plan.folder.string(), data.dump());
+}
+
 // One process's share of a training.
 class Run {
  public:
@@ -66,12 +79,10 @@ class Run {
 
  private:
   const TrainOptions& options() const { return header_.options; }
-  std::int64_t tokens_of_step(std::int64_t step) const {
-    return batch_at(options(), step) * language_at(options(), step).length();
-  }
   double seconds() const { return seconds_before_ + watch_.seconds(); }
 
   void write_log_row(const StepResult& step);
+  std::vector<std::string> token_names() const;
   model::Checkpoint checkpoint();
   fs::path state_name() const {
     return folder_ / kResume / fmt::format("{}{:06}", kStepPrefix, trainer_.steps_done());
@@ -132,14 +143,34 @@ void Run::load(const fs::path& state_folder) {
 
 void Run::begin_log() {
   log_->truncate(0);
-  log_->append(kLogHeader);
+  log_->append(options().data.text.empty() ? kLogHeader : kTextLogHeader);
 }
 
 void Run::write_log_row(const StepResult& step) {
   if (!log_) return;
-  log_->append(fmt::format("{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.3f}", trainer_.steps_done(),
-                           tokens_, step.on_batch.loss, step.on_batch.accuracy, step.gradient_norm,
-                           step.learning_rate, seconds()));
+  std::string kinds;
+  if (!options().data.text.empty()) {
+    for (const auto& kind : {step.on_text, step.on_lookups}) {
+      kinds += kind ? fmt::format(",{:.9g},{:.9g}", kind->loss, kind->accuracy) : ",,";
+    }
+  }
+  log_->append(fmt::format("{},{},{:.9g},{:.9g}{},{:.9g},{:.9g},{:.3f}", trainer_.steps_done(),
+                           tokens_, step.on_batch.loss, step.on_batch.accuracy, kinds,
+                           step.gradient_norm, step.learning_rate, seconds()));
+}
+
+// Bytes by their own names, the language by its, the rest by number.
+std::vector<std::string> Run::token_names() const {
+  if (trainer_.data().tokenizer() == kByteTokenizer &&
+      options().model.vocab_size == lm::kByteVocabulary) {
+    return lm::byte_token_names();
+  }
+  std::vector<std::string> names;
+  for (lm::TokenId token = 0; token < options().model.vocab_size; ++token) {
+    const bool own = options().language.holds(token);
+    names.push_back(own ? options().language.token_name(token) : fmt::format("#{}", token));
+  }
+  return names;
 }
 
 model::Checkpoint Run::checkpoint() {
@@ -156,9 +187,7 @@ model::Checkpoint Run::checkpoint() {
                      .seconds = seconds(),
                      .language = task::to_json(options().language),
                      .options = train::to_json(options())};
-  for (lm::TokenId token = 0; token < options().language.vocab_size(); ++token) {
-    checkpoint.token_names.push_back(options().language.token_name(token));
-  }
+  checkpoint.token_names = token_names();
   checkpoint.weights = model::weights_of(trainer_.network());
   return checkpoint;
 }
@@ -243,12 +272,15 @@ TrainResult Run::finish() {
   result_.folder = folder_;
   result_.saved = folder_;
   if (!ranks_.first()) return result_;
-  const Batch validation = make_batch(options().language, options().seed, kValidationStream, 0,
-                                      options().validation_sequences);
-  const Evaluation evaluation = trainer_.evaluate(validation);
+  const Evaluation lookups = trainer_.evaluate(trainer_.data().validation_lookups());
   model::Checkpoint final = checkpoint();
-  final.card.loss = evaluation.loss;
-  final.card.accuracy = evaluation.accuracy;
+  final.card.loss = lookups.loss;
+  final.card.accuracy = lookups.accuracy;
+  if (const auto text = trainer_.data().validation_text()) {
+    const Evaluation next_tokens = trainer_.evaluate(*text);
+    final.card.text_loss = next_tokens.loss;
+    final.card.text_accuracy = next_tokens.accuracy;
+  }
   log_->sync();
   result_.sha256 = model::write_checkpoint(folder_, final);
   result_.card = final.card;
@@ -268,7 +300,7 @@ TrainResult Run::loop(const ProgressCallback& progress) {
 
 TrainResult Run::train(const ProgressCallback& progress) {
   const std::int64_t first = trainer_.steps_done();
-  for (std::int64_t step = 0; step < first; ++step) tokens_ += tokens_of_step(step);
+  for (std::int64_t step = 0; step < first; ++step) tokens_ += trainer_.data().tokens_of_step(step);
   const std::int64_t first_tokens = tokens_;
   while (trainer_.steps_done() < options().steps) {
     if (ranks_.any(base::stop_requested())) {
@@ -288,7 +320,7 @@ TrainResult Run::train(const ProgressCallback& progress) {
                                             : "the last good state is " + result_.saved.string()));
     }
     const std::int64_t done = trainer_.steps_done();
-    tokens_ += tokens_of_step(done - 1);
+    tokens_ += trainer_.data().tokens_of_step(done - 1);
     write_log_row(step);
     if (options().checkpoint_interval > 0 && done % options().checkpoint_interval == 0 &&
         done < options().steps) {
@@ -339,11 +371,14 @@ TrainResult start_training(const TrainOptions& options, const fs::path& folder,
                            const ProgressCallback& progress, Ranks& ranks) {
   return together(ranks, [&] {
     validate(options, "train");
+    training_device(options);  // refused before there is a folder, and so is the data
     const RunPlan plan = agree_on({.folder = folder,
                                    .header = {.options = options,
                                               .started = base::utc_now(),
-                                              .commit = base::build_commit()}},
+                                              .commit = base::build_commit(),
+                                              .data = TrainingData(options).identity()}},
                                   ranks);
+    expect_same_data(plan);
     if (ranks.first()) {
       base::create_new_folder(folder, "train");
       write_header(folder, plan.header);
@@ -374,6 +409,7 @@ TrainResult resume_training(const fs::path& folder, const ProgressCallback& prog
               .sha256 = complete.sha256,
               .card = complete.card};
     }
+    expect_same_data(plan);
     Run run(plan.header, plan.folder, ranks);
     if (!ranks.first()) return run.loop(progress);
     if (plan.header.commit != base::build_commit()) {

@@ -1,7 +1,8 @@
 // A training in a folder of its own that survives being stopped or killed at any moment. The
 // folder:
 //   train.json          the options; written first, resume reads them
-//   log.csv             step, tokens, loss, accuracy, gradient norm, learning rate, seconds
+//   log.csv             step, tokens, loss, accuracy, gradient norm, learning rate, seconds; with
+//                       text also loss and accuracy of next tokens and of lookups
 //   resume/step-000100/ a checkpoint with optimizer.safetensors and state.json beside it, renamed
 //                       into place when complete; the newest is kept until the training is complete
 //   config.json, card.json, tokens.json, model.safetensors: the trained model (model/checkpoint.h)
@@ -25,7 +26,7 @@ namespace kvphase::train {
 struct TrainProgress {
   std::int64_t step = 0;   // done
   std::int64_t steps = 0;  // in all
-  double loss = 0;         // of this step's batch, nats per answer
+  double loss = 0;         // of this step's batch, nats per answer or next token
   double accuracy = 0;     // of this step's batch, 0 to 1
   double gradient_norm = 0;
   double learning_rate = 0;

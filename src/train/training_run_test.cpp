@@ -6,13 +6,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/random.h"
 #include "base/stop.h"
+#include "lm/byte_tokens.h"
 #include "train/recipes.h"
+#include "train/token_shard.h"
 
 namespace kvphase::train {
 namespace {
@@ -97,6 +100,30 @@ class TrainingRun : public ::testing::Test {
     EXPECT_FALSE(fs::exists(other / "resume"));
   }
 
+  // Shards of random letters.
+  static void write_text(const fs::path& folder, std::uint64_t seed) {
+    fs::create_directory(folder);
+    base::Random random(seed);
+    for (const char* name : {"train-0.tokens", "validation-0.tokens"}) {
+      TokenShardWriter writer(folder / name, lm::kByteVocabulary, kByteTokenizer);
+      for (int i = 0; i < 500; ++i) {
+        writer.append(std::array{static_cast<lm::TokenId>('a' + random.uniform_index(26))});
+      }
+      writer.finish();
+    }
+  }
+
+  // tiny(), three text sequences and a lookup per step.
+  static TrainOptions on_text(const fs::path& text) {
+    TrainOptions options = tiny();
+    options.language = task::lookup_language_in_bytes();
+    options.language.haystack = 16;
+    options.language.records = options.language.queries = 3;
+    options.data = {.text = {text.string()}, .sequence = 20, .lookup_share = 0.25};
+    fit_model_to_language(options, lm::kByteVocabulary);
+    return options;
+  }
+
   fs::path folder_;
 };
 
@@ -148,6 +175,46 @@ TEST_F(TrainingRun, StoppedAndResumedEndsInTheSameBytes) {
     EXPECT_EQ(WEXITSTATUS(wait_for(spawn(options, pieces))), kFinishedExit);
     expect_same_training(whole, pieces);
   }
+}
+
+TEST_F(TrainingRun, OnTextStoppedAndResumedEndsInTheSameBytes) {
+  write_text(folder_ / "text", 7);
+  const TrainOptions options = on_text(folder_ / "text");
+  EXPECT_EQ(WEXITSTATUS(wait_for(spawn(options, folder_ / "whole"))), kFinishedExit);
+  for (const std::int64_t stop_after : {1, 6, 20}) {
+    EXPECT_EQ(WEXITSTATUS(wait_for(spawn(options, folder_ / "pieces", stop_after))),
+              kInterruptedExit);
+  }
+  EXPECT_EQ(WEXITSTATUS(wait_for(spawn(options, folder_ / "pieces"))), kFinishedExit);
+  expect_same_training(folder_ / "whole", folder_ / "pieces");
+
+  const model::Checkpoint checkpoint = model::read_checkpoint(folder_ / "whole");
+  EXPECT_EQ(checkpoint.token_names, lm::byte_token_names());
+  EXPECT_TRUE(checkpoint.card.text_loss && checkpoint.card.text_accuracy && checkpoint.card.loss);
+  EXPECT_EQ(task::lookup_language_from_json(checkpoint.card.language, "card"), options.language);
+  EXPECT_EQ(checkpoint.card.tokens, 60 * (3 * 20 + options.language.length()));
+  const std::vector<std::string> log = log_rows(folder_ / "whole");
+  EXPECT_EQ(log.front(),
+            "step,tokens,loss,accuracy,text_loss,text_accuracy,lookup_loss,lookup_accuracy,"
+            "gradient_norm,learning_rate");
+}
+
+TEST_F(TrainingRun, OtherTextThanItBeganWithIsRefused) {
+  write_text(folder_ / "text", 7);
+  EXPECT_EQ(WEXITSTATUS(wait_for(spawn(on_text(folder_ / "text"), folder_ / "a", 10))),
+            kInterruptedExit);
+  fs::remove_all(folder_ / "text");
+  EXPECT_THROW(resume_training(folder_ / "a", nullptr), base::Error);  // none
+  write_text(folder_ / "text", 8);
+  try {
+    resume_training(folder_ / "a", nullptr);
+    ADD_FAILURE() << "expected an error";
+  } catch (const base::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("got others"));
+  }
+  fs::remove_all(folder_ / "text");
+  write_text(folder_ / "text", 7);
+  EXPECT_EQ(resume_training(folder_ / "a", nullptr).outcome, TrainOutcome::kFinished);
 }
 
 TEST_F(TrainingRun, KilledAtAnyMomentAndResumedEndsInTheSameBytes) {

@@ -7,7 +7,8 @@
 #include "model/checkpoint.h"
 #include "model/gguf_export.h"
 #include "model/hf_export.h"
-#include "task/lookup_language.h"
+#include "model/transformer.h"
+#include "train/fit.h"
 #include "train/recipes.h"
 #include "train/training_run.h"
 
@@ -20,17 +21,8 @@ std::unique_ptr<lm::LanguageModel> open_checkpoint(const std::filesystem::path& 
 }
 
 train::TrainOptions options_of(const TrainRequest& request) {
-  const train::TrainOptions named = train::recipe(request.recipe);
-  base::Json json = train::to_json(named);
-  if (!request.model.is_null()) json["model"] = request.model;
-  json.merge_patch(request.overrides);
-  // The model is fitted to the language that the overrides leave, unless they say otherwise.
-  const auto language = task::lookup_language_from_json(json.at("language"), "train.language");
-  base::Json fitted = {
-      {"model", {{"vocab_size", language.vocab_size()}, {"context_length", language.length()}}}};
-  fitted.merge_patch(request.overrides);
-  json.merge_patch(fitted);
-  train::TrainOptions options = train::train_options_from_json(json, "train");
+  train::TrainOptions options =
+      train::options_with(train::recipe(request.recipe), request.model, request.overrides);
   // On the command line, as for every launcher, of each process; recorded of all.
   const std::int64_t threads = options.threads;
   options.threads *= request.launch.ranks;
@@ -89,6 +81,14 @@ std::vector<RecipeSummary> recipes() {
   return list;
 }
 
+std::int64_t count_parameters(const base::Json& config) {
+  constexpr std::uint64_t kSeed = 1;
+  model::Transformer network(model::config_from_json(config, "presets"), kSeed);
+  std::int64_t count = 0;
+  for (const auto& parameter : network.parameters()) count += parameter.numel();
+  return count;
+}
+
 void export_checkpoint(const std::filesystem::path& folder, ExportFormat format,
                        const std::filesystem::path& out) {
   const model::Checkpoint checkpoint = model::read_checkpoint(folder);
@@ -104,6 +104,7 @@ constexpr LabApi kApi = {.open_checkpoint = open_checkpoint,
                          .train = train_model,
                          .training_options = training_options,
                          .recipes = recipes,
+                         .count_parameters = count_parameters,
                          .export_checkpoint = export_checkpoint};
 
 }  // namespace
