@@ -32,8 +32,8 @@ train() {  # JOB CONFIG LOOKUP_SHARE
     "$kvphase" train --resume "$1"
   else
     "$kvphase" train --recipe small-wf --model "$configs/$2.json" --steps "$steps" --seed 1 --threads 1 \
-      --set data.text='["tokens"]' --set data.sequence=128 --set data.lookup_share="$3" \
-      --set batch=32 --set learning_rate=0.003 --set warmup_steps=200 --set beta2=0.98 --out "$1"
+      --set data.text='["tokens"]' --set data.sequence=64 --set data.lookup_share="$3" \
+      --set batch=32 --set learning_rate=0.003 --set warmup_steps=50 --set beta2=0.98 --out "$1"
   fi
   for padding in prefix in-sequence; do
     if [ ! -d "audit-$1-$padding" ]; then
