@@ -17,7 +17,7 @@
 namespace kvphase::cli {
 
 // Changes whenever a struct below does: a module of another build is refused.
-inline constexpr int kLabAbi = 4;
+inline constexpr int kLabAbi = 5;
 
 struct TrainProgress {
   std::int64_t step = 0;  // done
