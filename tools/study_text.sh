@@ -33,11 +33,11 @@ train() {  # JOB CONFIG LOOKUP_SHARE
   else
     "$kvphase" train --recipe small-wf --model "$configs/$2.json" --steps "$steps" --seed 1 --threads 1 \
       --set data.text='["tokens"]' --set data.sequence=64 --set data.lookup_share="$3" \
-      --set batch=32 --set learning_rate=0.003 --set warmup_steps=50 --set beta2=0.98 --out "$1"
+      --set batch=32 --set learning_rate=0.003 --set warmup_steps=50 --out "$1"
   fi
   for padding in prefix in-sequence; do
     if [ ! -d "audit-$1-$padding" ]; then
-      "$kvphase" audit "$1" --task lookup --padding $padding --modulus 16 --stride 8 --items 576 --threads 1 --seed 1 \
+      "$kvphase" audit "$1" --task lookup --padding $padding --modulus 16 --stride 8 --demonstrations 2 --items 576 --threads 1 --seed 1 \
         --out "audit-$1-$padding" || [ $? -eq 3 ]
     fi
   done
@@ -48,8 +48,8 @@ for job in "$@"; do
   case $job in
     text-full) train "$job" full 0 ;;
     text-w8s8) train "$job" w8s8 0 ;;
-    mixture-full) train "$job" full 0.5 ;;
-    mixture-w8s8) train "$job" w8s8 0.5 ;;
+    mixture-full) train "$job" full 0.75 ;;
+    mixture-w8s8) train "$job" w8s8 0.75 ;;
     *) echo "study_text.sh: expected text-full, text-w8s8, mixture-full or mixture-w8s8, got '$job'" >&2; exit 2 ;;
   esac
 done
