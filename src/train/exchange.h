@@ -12,6 +12,7 @@ namespace kvphase::train {
 class Exchange {
  public:
   virtual ~Exchange() = default;
+  virtual bool takes_gpu() const { return false; }                           // see Ranks::takes
   virtual void sum_parts(const torch::Tensor& sum, const AddPart& add) = 0;  // Ranks::sum_parts
   virtual void copy_from_first(const torch::Tensor& values) = 0;
 };

@@ -23,6 +23,7 @@ class NcclAllReduce : public Exchange {
                 RankWatch& watch)
       : group_(std::move(group)), device_(device), watch_(watch) {}
 
+  bool takes_gpu() const override { return true; }
   void sum_parts(const torch::Tensor& sum, const AddPart& add) override {
     add(0, sum.numel());
     std::vector<torch::Tensor> on_gpu{sum.to(device_)};

@@ -32,7 +32,8 @@ struct Ranks::Group {
 
 Ranks::Ranks() = default;
 
-Ranks::Ranks(const Launch& launch) : rank_(launch.rank), size_(launch.ranks) {
+Ranks::Ranks(const Launch& launch)
+    : rank_(launch.rank), size_(launch.ranks), local_rank_(launch.local_rank) {
   if (size_ == 1) return;
   group_ = std::make_unique<Group>();
   Group& group = *group_;
@@ -56,6 +57,10 @@ Ranks::Ranks(const Launch& launch) : rank_(launch.rank), size_(launch.ranks) {
 }
 
 Ranks::~Ranks() = default;
+
+bool Ranks::takes(const torch::Device& device) const {
+  return !group_ || device.is_cpu() || group_->exchange->takes_gpu();
+}
 
 void Ranks::sum_parts(const torch::Tensor& sum, const AddPart& add) {
   if (group_) {

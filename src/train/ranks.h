@@ -47,12 +47,15 @@ class Ranks {
 
   std::int64_t rank() const { return rank_; }
   std::int64_t size() const { return size_; }
-  bool first() const { return rank_ == 0; }  // the one that writes and speaks
+  bool first() const { return rank_ == 0; }                // the one that writes and speaks
+  std::int64_t local_rank() const { return local_rank_; }  // among those of this machine
 
-  // `sum` [P], contiguous on the CPU, holds the start value on rank 0. Each rank adds its part by
-  // `add`, called for pieces of it in order; afterwards every rank holds the same total.
-  // Gloo: parts are added one after the other in the order of the ranks, as one process with all
-  // parts would. NCCL: in an order of its own.
+  // Whether sums are taken from such a device as they are. The CPU always is.
+  bool takes(const torch::Device& device) const;
+  // `sum` [P], contiguous on a device that is taken, holds the start value on rank 0. Each rank
+  // adds its part by `add`, called for pieces of it in order; afterwards every rank holds the same
+  // total. Gloo: parts are added one after the other in the order of the ranks, as one process with
+  // all parts would. NCCL: in an order of its own.
   void sum_parts(const torch::Tensor& sum, const AddPart& add);
   void copy_from_first(const torch::Tensor& values);  // [P], contiguous on the CPU
   std::string text_of_first(const std::string& text);
@@ -67,6 +70,7 @@ class Ranks {
   struct Group;
   std::int64_t rank_ = 0;
   std::int64_t size_ = 1;
+  std::int64_t local_rank_ = 0;
   std::unique_ptr<Group> group_;  // null: on its own
 };
 

@@ -10,16 +10,19 @@
 
 namespace kvphase::train {
 
-torch::Device training_device(const TrainOptions& options) {
-  const torch::Device device(options.device);
+torch::Device training_device(const TrainOptions& options, const Ranks& ranks) {
+  torch::Device device(options.device);
   if (!device.is_cuda()) return device;
+  if (!device.has_index() && ranks.size() > 1) {
+    device.set_index(static_cast<c10::DeviceIndex>(ranks.local_rank()));
+  }
   const auto found = static_cast<std::int64_t>(torch::cuda::device_count());
   if (device.has_index() ? device.index() >= found : found == 0) {
     throw base::environment_error(
         "train",
         "expected the device {}, got {} CUDA devices that this build of torch can use; "
         "--set device=cpu, or build against a torch with CUDA",
-        options.device, found);
+        device.str(), found);
   }
   return device;
 }
@@ -49,7 +52,7 @@ Trainer::Trainer(const TrainOptions& options, Ranks* ranks)
     : options_(options),
       ranks_(ranks != nullptr ? *ranks : alone_),
       data_(options),
-      device_(training_device(options)),
+      device_(training_device(options, ranks_)),
       network_(options.model, base::derive_seed(options.seed, "init")),
       parameters_(moved(network_, device_).parameters()),
       state_{.first = torch::zeros_like(parameters_.values),
@@ -75,8 +78,8 @@ Trainer::Forward Trainer::forward(const Batch& batch, std::int64_t begin, std::i
 }
 
 // Adds elements begin..end-1 of the gradients, all leaves in one row, shard by shard.
-void Trainer::add_gradients(const std::vector<Shard>& shards, std::int64_t begin,
-                            std::int64_t end) {
+void Trainer::add_gradients(const std::vector<Shard>& shards, const torch::Tensor& sum,
+                            std::int64_t begin, std::int64_t end) {
   for (const Shard& shard : shards) {
     std::int64_t offset = 0;  // of the leaf
     for (std::size_t i = 0; i < shard.gradients.size(); ++i) {
@@ -85,11 +88,11 @@ void Trainer::add_gradients(const std::vector<Shard>& shards, std::int64_t begin
       const std::int64_t to = std::min(end, offset + size);
       const torch::Tensor& gradient = shard.gradients[i];
       if (gradient.defined() && from < to) {
+        const torch::Tensor there = sum.narrow(0, from, to - from);
         if (to - from == size) {  // also spares a flat copy of what lies transposed in memory
-          parameters_.gradient_views[i].add_(gradient);
+          there.view(gradient.sizes()).add_(gradient.to(sum.device()));
         } else {
-          parameters_.gradients.narrow(0, from, to - from)
-              .add_(gradient.flatten().narrow(0, from - offset, to - from));
+          there.add_(gradient.flatten().narrow(0, from - offset, to - from).to(sum.device()));
         }
       }
       offset += size;
@@ -98,22 +101,13 @@ void Trainer::add_gradients(const std::vector<Shard>& shards, std::int64_t begin
 }
 
 void Trainer::sum_gradients(const std::vector<Shard>& shards) {
-  torch::Tensor& gradients = parameters_.gradients;
-  gradients.zero_();
-  if (gradients.is_cpu()) {
-    ranks_.sum_parts(gradients, [&](std::int64_t begin, std::int64_t end) {
-      add_gradients(shards, begin, end);
-    });
-    return;
-  }
-  add_gradients(shards, 0, gradients.numel());
-  if (ranks_.size() == 1) return;
-  const torch::Tensor mine = gradients.cpu();
-  const torch::Tensor total = torch::zeros_like(mine);
-  ranks_.sum_parts(total, [&](std::int64_t begin, std::int64_t end) {
-    total.narrow(0, begin, end - begin).add_(mine.narrow(0, begin, end - begin));
-  });
-  gradients.copy_(total);
+  parameters_.gradients.zero_();
+  // Where sums do not travel between GPUs they are made on the CPU; else `sum` is the same tensor.
+  const torch::Tensor sum =
+      ranks_.takes(device_) ? parameters_.gradients : parameters_.gradients.cpu();
+  ranks_.sum_parts(
+      sum, [&](std::int64_t begin, std::int64_t end) { add_gradients(shards, sum, begin, end); });
+  if (!sum.is_same(parameters_.gradients)) parameters_.gradients.copy_(sum);
 }
 
 StepResult Trainer::step() {

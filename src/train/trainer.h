@@ -34,8 +34,9 @@ struct StepResult {
   bool finite = true;
 };
 
-// Of options.device. Throws an environment error where torch has no such device.
-torch::Device training_device(const TrainOptions& options);
+// Of options.device; "cuda" with several processes: a GPU for each process of a machine. Throws an
+// environment error where torch has no such device.
+torch::Device training_device(const TrainOptions& options, const Ranks& ranks);
 
 class Trainer {
  public:
@@ -68,7 +69,8 @@ class Trainer {
   struct Forward;
   struct Shard;
   Forward forward(const Batch& batch, std::int64_t begin, std::int64_t end);
-  void add_gradients(const std::vector<Shard>& shards, std::int64_t begin, std::int64_t end);
+  void add_gradients(const std::vector<Shard>& shards, const torch::Tensor& sum, std::int64_t begin,
+                     std::int64_t end);
   void sum_gradients(const std::vector<Shard>& shards);  // of all ranks
 
   TrainOptions options_;

@@ -371,7 +371,7 @@ TrainResult start_training(const TrainOptions& options, const fs::path& folder,
                            const ProgressCallback& progress, Ranks& ranks) {
   return together(ranks, [&] {
     validate(options, "train");
-    training_device(options);  // refused before there is a folder, and so is the data
+    training_device(options, ranks);  // refused before there is a folder, and so is the data
     const RunPlan plan = agree_on({.folder = folder,
                                    .header = {.options = options,
                                               .started = base::utc_now(),
