@@ -100,7 +100,7 @@ bool RankWatch::State::look() {
     if (leaving || lost) return true;
     is_broken = broken;
   }
-  if (is_broken) store->set(kBroken, {1});
+  if (is_broken) store->set(kBroken, std::vector<std::uint8_t>{1});
   if (store->check({kLost})) {
     convict(lost_from(take(*store, kLost)));
     return true;
