@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -251,6 +252,38 @@ TEST_F(Program, ShowsEveryPhaseAgainstTheWorstOnRequest) {
   const base::Json json = base::Json::parse(run("analyze a.json -q --json").out);
   EXPECT_EQ(json.at("contrasts").at("data"), "counts");
   EXPECT_EQ(json.at("contrasts").at("pairs").size(), 3U);
+}
+
+// The tables of docs/method.md are those of the committed study.
+TEST(Docs, SayWhatTheCommittedCalibrationSays) {
+  const fs::path docs = fs::path(KVPHASE_STATS_TESTDATA) / "../../../docs";
+  const auto text = [&](const char* name) {
+    std::ifstream file(docs / name);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string method = text("method.md");
+  const base::Json study = base::Json::parse(text("calibration.json"));
+  std::size_t compared = 0;
+  std::string named;
+  for (const base::Json& row : study.at("rows")) {
+    const std::string rate = fmt::format("{:.3f}", row.at("rate").get<double>());
+    const std::string range =
+        fmt::format("{:.3f} to {:.3f}", row.at("low").get<double>(), row.at("high").get<double>());
+    const auto setting = row.at("setting").get<std::string>();
+    const auto kind = row.at("kind").get<std::string>();
+    std::string line;
+    if (kind == "false alarms") {
+      line = fmt::format("| {} | {} | {} |", setting, rate, range);
+    } else if (kind == "power" && row.at("question") == "a period was named") {
+      named = rate;
+    } else if (kind == "power") {
+      line = fmt::format("| {} | {} | {} ({})", setting, named, rate, range);
+    }
+    if (line.empty()) continue;
+    EXPECT_NE(method.find(line), std::string::npos) << "not in method.md: " << line;
+    ++compared;
+  }
+  EXPECT_GE(compared, 60U);
 }
 
 TEST_F(Program, RunsASmallCalibration) {
