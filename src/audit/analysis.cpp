@@ -376,8 +376,10 @@ void note_groups(Result& r) {
   }
 }
 
-void note_missing(Result& r, std::uint64_t seed) {
-  if (r.design.missing == 0 || r.score != "accuracy") return;
+// What must be found out first when replies are missing at some residues more than at others; empty
+// when they are not.
+std::string note_missing(Result& r, std::uint64_t seed) {
+  if (r.design.missing == 0 || r.score != "accuracy") return "";
   stats::ResidueCounts counts;
   std::vector<std::int64_t> missing;
   for (const Group& group : r.residues) {
@@ -393,12 +395,12 @@ void note_missing(Result& r, std::uint64_t seed) {
       "{} of {} replies are missing and not counted as wrong. If all of them were wrong, or all "
       "right, the mean would be {} and the worst residue {}.",
       r.design.missing, r.design.observations, percent(bounds.mean), percent(bounds.worst)));
-  if (bounds.p_depends_on_group && *bounds.p_depends_on_group <= r.period.level) {
-    r.notes.push_back(
-        fmt::format("Replies are missing at some residues more than at others ({}): find out "
-                    "why before reading the curve.",
-                    p_text(bounds.p_depends_on_group)));
-  }
+  if (!bounds.p_depends_on_group || *bounds.p_depends_on_group > r.period.level) return "";
+  r.notes.push_back(
+      fmt::format("Replies are missing at some residues more than at others ({}): find out "
+                  "why before reading the curve.",
+                  p_text(bounds.p_depends_on_group)));
+  return r.notes.back();
 }
 
 void note_counts(Result& r) {
@@ -655,7 +657,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   r.contrasts = compare_groups(r, data, options.permutations, options.seed);
   note_stride(r, strides.known);
   note_groups(r);
-  note_missing(r, options.seed);
+  const std::string first_find_out = note_missing(r, options.seed);
   note_resolution(r, permutations, options.permutations);
   const std::optional<double> dip = findable(r, variance, 0, all_equal);
   const bool in_shares = r.score == "accuracy" || all_equal;
@@ -672,6 +674,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
           .equal_inside = equal_inside,
           .coverage = coverage,
           .enough_positions = enough_positions});
+  if (!first_find_out.empty()) r.verdict.next_step = first_find_out;
   decide_requirements(
       r, data, options,
       {.dip = dip,

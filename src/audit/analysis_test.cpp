@@ -391,6 +391,7 @@ TEST(Analysis, KeepsMissingRepliesApartAndBoundsThem) {
   EXPECT_EQ(r.residues[0].n, 5);
   EXPECT_THAT(r.notes, Contains(HasSubstr("5 of 40 replies are missing")));
   EXPECT_THAT(r.notes, Contains(HasSubstr("missing at some residues more than at others")));
+  EXPECT_THAT(r.verdict.next_step, HasSubstr("missing at some residues more than at others"));
 }
 
 TEST(Analysis, SaysWhenAResidueHasNoPrompt) {

@@ -7,7 +7,9 @@
 namespace kvphase::audit {
 
 std::string score_text(double score) {
-  return std::abs(score) < 1e6 ? fmt::format("{:.3f}", score) : fmt::format("{:.4g}", score);
+  const double size = std::abs(score);
+  const bool plain = score == 0 || (size >= 0.01 && size < 1e6);
+  return plain ? fmt::format("{:.3f}", score) : fmt::format("{:.3g}", score);
 }
 
 std::string p_text(std::optional<double> p) {

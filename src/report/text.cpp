@@ -31,28 +31,34 @@ std::string_view unit_name(Unit unit) {
   return unit == Unit::kShare ? "points" : unit == Unit::kNats ? "nats" : "";
 }
 
+// A score in its own unit: three decimals, or three digits where decimals would show none.
+static std::string score_text(double score) {
+  const bool small = score != 0 && std::abs(score) < 0.01;
+  return small ? fmt::format("{:.3g}", score) : fixed(score, 3);
+}
+
 std::string value_text(std::optional<double> value, Unit unit) {
   if (!value) return std::string(kUndefined);
-  return unit == Unit::kShare ? fixed(100 * *value, 1) + "%" : fixed(*value, 3);
+  return unit == Unit::kShare ? fixed(100 * *value, 1) + "%" : score_text(*value);
 }
 
 std::string difference_text(std::optional<double> value, Unit unit) {
   if (!value) return std::string(kUndefined);
   if (unit == Unit::kShare) return fixed(100 * *value, 1) + " points";
-  return fixed(*value, 3) + (unit == Unit::kNats ? " nats" : "");
+  return score_text(*value) + (unit == Unit::kNats ? " nats" : "");
 }
 
 std::string interval_text(std::optional<double> low, std::optional<double> high, Unit unit) {
   if (!low || !high) return "";
   const bool share = unit == Unit::kShare;
-  return fixed(share ? 100 * *low : *low, share ? 1 : 3) + " to " + value_text(high, unit);
+  return (share ? fixed(100 * *low, 1) : score_text(*low)) + " to " + value_text(high, unit);
 }
 
 std::string difference_interval_text(std::optional<double> low, std::optional<double> high,
                                      Unit unit) {
   if (!low || !high) return "";
   const bool share = unit == Unit::kShare;
-  return fixed(share ? 100 * *low : *low, share ? 1 : 3) + " to " + difference_text(high, unit);
+  return (share ? fixed(100 * *low, 1) : score_text(*low)) + " to " + difference_text(high, unit);
 }
 
 std::string p_text(std::optional<double> p) {

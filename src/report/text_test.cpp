@@ -7,6 +7,14 @@
 namespace kvphase::report {
 namespace {
 
+TEST(Text, ShowsDigitsOfSmallAndLargeScores) {
+  EXPECT_EQ(value_text(2.5e-5, Unit::kScore), "2.5e-05");
+  EXPECT_EQ(difference_text(-1.5e-7, Unit::kNats), "-1.5e-07 nats");
+  EXPECT_EQ(interval_text(1e-5, 2e9, Unit::kScore), "1e-05 to 2e+09");
+  EXPECT_EQ(value_text(0.0, Unit::kScore), "0.000");
+  EXPECT_EQ(value_text(-2.345678, Unit::kNats), "-2.346");
+}
+
 TEST(Text, WritesSharesInPercentAndScoresInNats) {
   EXPECT_EQ(value_text(0.8034, Unit::kShare), "80.3%");
   EXPECT_EQ(value_text(-1.5, Unit::kNats), "-1.500");
@@ -39,7 +47,8 @@ TEST(Text, WritesLargeScoresShort) {
 
 TEST(Text, NeverWritesMinusZero) {
   EXPECT_EQ(value_text(-0.00001, Unit::kShare), "0.0%");
-  EXPECT_EQ(value_text(-0.00001, Unit::kNats), "0.000");
+  EXPECT_EQ(value_text(-0.0, Unit::kNats), "0.000");
+  EXPECT_EQ(value_text(-0.00001, Unit::kNats), "-1e-05");
 }
 
 TEST(Text, BoundsSmallPValuesInsteadOfRoundingThemToZero) {
