@@ -101,6 +101,9 @@ TEST_F(Family, RefusesBeforeAnythingIsTrained) {
   refused("--set stepz=4", "did you mean 'steps'");
   refused("--recipe small-wc --modulus 24", "--modulus");
   refused("--set model.chunk.stride=99 --only w4s4-1kv", "stride");
+  const auto ranks = run("family --out new", ".out", "WORLD_SIZE=2 RANK=0");
+  EXPECT_EQ(ranks.code, 2);
+  EXPECT_THAT(ranks.err, HasSubstr("--shard i/n"));
   fs::create_directories(folder_ / "used");
   write("used/file", "mine");
   const auto used = run(std::string(kStudy) + "--out used");
