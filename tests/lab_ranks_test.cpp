@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/json.h"
+#include "tests/support/free_port.h"
 #include "tests/support/program.h"
 
 namespace kvphase {
@@ -30,18 +31,6 @@ constexpr const char* kTiny =
     "--set model.ff_width=16 --set language.haystack=16 --set language.records=3 "
     "--set language.queries=3 --set batch=7 --set checkpoint_interval=10 "
     "--set validation_sequences=8 ";
-
-std::uint16_t free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  ::close(socket);
-  return ntohs(address.sin_port);
-}
 
 class Ranks : public test::Program {
  protected:
@@ -71,7 +60,7 @@ class Ranks : public test::Program {
     return {.pid = child, .name = name};
   }
   std::vector<Process> start_all(std::int64_t ranks, const std::string& arguments) {
-    const std::uint16_t port = free_port();
+    const std::uint16_t port = test::free_port();
     std::vector<Process> processes;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       processes.push_back(start(rank, ranks, port, arguments));
@@ -222,7 +211,7 @@ TEST_F(Ranks, ARankThatHangsIsLostAfterTheTimeGiven) {
 }
 
 TEST_F(Ranks, DifferentOptionsAreRefusedByName) {
-  const std::uint16_t port = free_port();
+  const std::uint16_t port = test::free_port();
   const std::vector<Process> processes = {
       start(0, 2, port, fmt::format("{} --seed 1 -q --out a", kTiny)),
       start(1, 2, port, fmt::format("{} --seed 2 --set learning_rate=0.5 -q --out a", kTiny))};
@@ -259,7 +248,7 @@ TEST_F(Ranks, BadLaunchesGetOneLine) {
     const char* says;
     int code;
   };
-  const std::string port = fmt::to_string(free_port());
+  const std::string port = fmt::to_string(test::free_port());
   for (const Case& c : std::initializer_list<Case>{
            {"WORLD_SIZE=2", "", "got WORLD_SIZE without RANK, MASTER_ADDR, MASTER_PORT", 2},
            {"RANK=2 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT={}", "", "RANK of 0 to 1", 2},

@@ -10,25 +10,13 @@
 #include <thread>
 
 #include "base/random.h"
+#include "tests/support/free_port.h"
 
 namespace kvphase::train {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-// A port that was free a moment ago.
-std::uint16_t free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  ::close(socket);
-  return ntohs(address.sin_port);
-}
 
 // Runs `work` as every rank, each on a thread of its own; returns what each threw.
 std::vector<std::string> run_ranks(const std::vector<Launch>& launches,
@@ -53,7 +41,7 @@ std::vector<std::string> run_ranks(const std::vector<Launch>& launches,
 }
 
 std::vector<Launch> launches(std::int64_t ranks, double join_seconds = 20) {
-  const std::uint16_t port = free_port();
+  const std::uint16_t port = test::free_port();
   std::vector<Launch> list;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     list.push_back({.rank = rank,

@@ -1,28 +1,11 @@
 // Opens reports in a real headless browser and checks what a reader would see.
 // Usage: check_report.mjs BROWSER FOLDER, where FOLDER was written by write_example.
 // Exit code 0: all checks passed; 1: some failed, each is printed; 2: the browser is missing.
-import {accessSync, constants, readFileSync} from "node:fs";
+import {readFileSync} from "node:fs";
 import {join, resolve} from "node:path";
 import {pathToFileURL} from "node:url";
-import {Browser, until} from "./browser.mjs";
-
-const [executable, folder] = process.argv.slice(2);
-try {
-  accessSync(executable, constants.X_OK);
-} catch {
-  console.error(`expected Chromium, got '${executable}'; run ./setup, which installs it`);
-  process.exit(2);
-}
-
-let failures = 0;
-let checks = 0;
-function check(where, what, actual, expected) {
-  ++checks;
-  const [a, e] = [JSON.stringify(actual), JSON.stringify(expected)];
-  if (a === e) return;
-  ++failures;
-  console.log(`${where}: expected ${what} ${e}, got ${a}`);
-}
+import {until} from "./browser.mjs";
+import {check, check_quiet, folder, run_checks} from "./checks.mjs";
 
 // What each figure must hold, counted from the record, not from the page.
 function expected_marks(result, control) {
@@ -128,12 +111,7 @@ async function check_report(browser, name, control, names = views.map((view) => 
     // Web Content Accessibility Guidelines: 4.5 for text, 3 for marks.
     check(where, `text contrast of 4.5 (is ${seen.weakest_text.toFixed(2)})`, seen.weakest_text >= 4.5, true);
     check(where, `mark contrast of 3 (is ${seen.weakest_mark.toFixed(2)})`, seen.weakest_mark >= 3, true);
-    const told = page.events.filter((e) =>
-      ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"].includes(e.method));
-    check(where, "console messages", told.map((e) => e.params), []);
-    const asked = page.events.filter((e) => e.method === "Network.requestWillBeSent")
-      .map((e) => e.params.request.url).filter((u) => u !== url && !u.startsWith("data:"));
-    check(where, "requests", asked, []);
+    check_quiet(where, page, url);
     if (view.scheme === "light") await check_resize(page, where, count);
     await page.close();
   }
@@ -148,17 +126,9 @@ async function check_resize(page, where, count) {
   check(where, "charts that follow the window", await until(() => page.evaluate(narrow), 30000), true);
 }
 
-const browser = new Browser(executable);
-try {
+await run_checks(async (browser) => {
   await check_report(browser, "controlled", "alone");
   await check_report(browser, "alone", null, ["desktop light", "phone dark"]);
   await check_report(browser, "troubled", null);
   await check_report(browser, "empty", null, ["desktop light", "phone dark"]);
-} catch (error) {
-  ++failures;
-  console.log(error.stack);
-} finally {
-  await browser.close();
-}
-console.log(`${checks} checks, ${failures} failed`);
-process.exit(failures === 0 ? 0 : 1);
+});

@@ -1,28 +1,11 @@
 // Opens compare.html at full size (the paper's designs and twins, three seeds, two paddings) in a real headless browser.
 // Usage: check_runs.mjs BROWSER FOLDER, where FOLDER was written by write_example.
 // Exit code 0: all checks passed; 1: some failed, each is printed; 2: the browser is missing.
-import {accessSync, constants, readFileSync} from "node:fs";
+import {readFileSync} from "node:fs";
 import {join, resolve} from "node:path";
 import {pathToFileURL} from "node:url";
-import {Browser, until} from "./browser.mjs";
-
-const [executable, folder] = process.argv.slice(2);
-try {
-  accessSync(executable, constants.X_OK);
-} catch {
-  console.error(`expected Chromium, got '${executable}'; run ./setup, which installs it`);
-  process.exit(2);
-}
-
-let failures = 0;
-let checks = 0;
-function check(where, what, actual, expected) {
-  ++checks;
-  const [a, e] = [JSON.stringify(actual), JSON.stringify(expected)];
-  if (a === e) return;
-  ++failures;
-  console.log(`${where}: expected ${what} ${e}, got ${a}`);
-}
+import {until} from "./browser.mjs";
+import {check, check_quiet, folder, run_checks} from "./checks.mjs";
 
 // What the page must hold, counted from the record: panels by figure, with the points of each.
 function expected_figures(record) {
@@ -155,12 +138,7 @@ async function check_page(browser) {
     check(where, "figures inside the screen", seen.widest <= view.width, true);
     check(where, "a dark page", seen.paper < 0.5, view.scheme === "dark");
     check(where, `text contrast of 4.5 (is ${seen.weakest.toFixed(2)})`, seen.weakest >= 4.5, true);
-    const told = page.events.filter((e) =>
-      ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"].includes(e.method));
-    check(where, "console messages", told.map((e) => e.params), []);
-    const asked = page.events.filter((e) => e.method === "Network.requestWillBeSent")
-      .map((e) => e.params.request.url).filter((u) => u !== url && !u.startsWith("data:"));
-    check(where, "requests", asked, []);
+    check_quiet(where, page, url);
     if (view.name === "desktop light") {
       const up = await page.evaluate(sorted_column);
       check(where, "a table sorted by a click", up, [...up].sort((a, b) => a - b));
@@ -171,14 +149,4 @@ async function check_page(browser) {
   }
 }
 
-const browser = new Browser(executable);
-try {
-  await check_page(browser);
-} catch (error) {
-  ++failures;
-  console.log(error.stack);
-} finally {
-  await browser.close();
-}
-console.log(`${checks} checks, ${failures} failed`);
-process.exit(failures === 0 ? 0 : 1);
+await run_checks(check_page);
