@@ -126,22 +126,13 @@ ItemMeans item_means(const ScoreTable& table, std::int64_t modulus) {
   ItemMeans means{.items = table.items()};
   const auto groups = static_cast<std::size_t>(modulus);
   means.cell.assign(table.items() * groups, 0);
-  std::vector<double> sum(groups);
-  std::vector<double> n(groups);
+  GroupTotals totals{.n = std::vector<std::int64_t>(groups), .sum = std::vector<double>(groups)};
   for (std::size_t i = 0; i < table.items(); ++i) {
-    std::ranges::fill(sum, 0.0);
-    std::ranges::fill(n, 0.0);
-    const auto positions = table.positions_of(i);
-    const auto scores = table.scores_of(i);
-    for (std::size_t j = 0; j < scores.size(); ++j) {
-      const auto g = static_cast<std::size_t>(positions[j] % modulus);
-      sum[g] += scores[j];
-      n[g] += 1;
-    }
+    item_totals(table, i, totals);
     for (std::size_t g = 0; g < groups; ++g) {
       means.cell[g * means.items + i] =
-          n[g] > 0 ? sum[g] / n[g] : std::numeric_limits<double>::quiet_NaN();
-      means.one_each = means.one_each && n[g] <= 1;
+          group_mean(totals, g).value_or(std::numeric_limits<double>::quiet_NaN());
+      means.one_each = means.one_each && totals.n[g] <= 1;
     }
   }
   return means;

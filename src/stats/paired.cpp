@@ -47,23 +47,17 @@ PhaseMatrix phase_matrix(const ScoreTable& table, std::int64_t phases) {
   if (phases < 1) throw base::usage_error("stats", "expected at least 1 phase, got {}", phases);
   PhaseMatrix matrix{.phases = static_cast<std::size_t>(phases)};
   matrix.cell.reserve(table.items() * matrix.phases);
-  std::vector<double> sum(matrix.phases);
-  std::vector<double> n(matrix.phases);
+  GroupTotals totals{.n = std::vector<std::int64_t>(matrix.phases),
+                     .sum = std::vector<double>(matrix.phases)};
   for (std::size_t i = 0; i < table.items(); ++i) {
-    std::ranges::fill(sum, 0.0);
-    std::ranges::fill(n, 0.0);
-    const auto positions = table.positions_of(i);
-    const auto scores = table.scores_of(i);
-    for (std::size_t j = 0; j < scores.size(); ++j) {
-      const auto g = static_cast<std::size_t>(positions[j] % phases);
-      sum[g] += scores[j];
-      n[g] += 1;
-    }
-    if (std::ranges::any_of(n, [](double x) { return x == 0; })) {
+    item_totals(table, i, totals);
+    if (std::ranges::find(totals.n, 0) != totals.n.end()) {
       ++matrix.dropped;
       continue;
     }
-    for (std::size_t g = 0; g < matrix.phases; ++g) matrix.cell.push_back(sum[g] / n[g]);
+    for (std::size_t g = 0; g < matrix.phases; ++g) {
+      matrix.cell.push_back(*group_mean(totals, g));
+    }
   }
   return matrix;
 }

@@ -69,16 +69,28 @@ bool is_binary(const ScoreTable& table) {
   return std::ranges::all_of(table.score, [](double x) { return x == 0 || x == 1; });
 }
 
-GroupTotals group_totals(const ScoreTable& table, std::int64_t modulus) {
-  check_modulus(modulus);
-  const auto m = static_cast<std::size_t>(modulus);
-  GroupTotals totals{.n = std::vector<std::int64_t>(m), .sum = std::vector<double>(m)};
-  for (std::size_t c = 0; c < table.cells(); ++c) {
+static void add_cells(const ScoreTable& table, std::size_t begin, std::size_t end,
+                      GroupTotals& totals) {
+  const auto modulus = static_cast<std::int64_t>(totals.n.size());
+  for (std::size_t c = begin; c < end; ++c) {
     const auto g = static_cast<std::size_t>(table.position[c] % modulus);
     ++totals.n[g];
     totals.sum[g] += table.score[c];
   }
+}
+
+GroupTotals group_totals(const ScoreTable& table, std::int64_t modulus) {
+  check_modulus(modulus);
+  const auto m = static_cast<std::size_t>(modulus);
+  GroupTotals totals{.n = std::vector<std::int64_t>(m), .sum = std::vector<double>(m)};
+  add_cells(table, 0, table.cells(), totals);
   return totals;
+}
+
+void item_totals(const ScoreTable& table, std::size_t item, GroupTotals& totals) {
+  std::ranges::fill(totals.n, 0);
+  std::ranges::fill(totals.sum, 0.0);
+  add_cells(table, table.first[item], table.first[item + 1], totals);
 }
 
 std::optional<double> group_mean(const GroupTotals& totals, std::size_t group) {

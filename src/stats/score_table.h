@@ -50,6 +50,9 @@ struct GroupTotals {
 };
 GroupTotals group_totals(const ScoreTable& table, std::int64_t modulus);
 
+// The same of one item, into totals of modulus = totals.n.size() groups that are used again.
+void item_totals(const ScoreTable& table, std::size_t item, GroupTotals& totals);
+
 // Mean of one group; empty when it has no observation.
 std::optional<double> group_mean(const GroupTotals& totals, std::size_t group);
 
