@@ -9,6 +9,7 @@
 #include "audit/scores.h"
 #include "audit/wording.h"
 #include "base/error.h"
+#include "base/number_text.h"
 #include "stats/paired.h"
 
 namespace kvphase::audit {
@@ -123,7 +124,7 @@ Confirmation confirm(const Result& explored, const Dataset& first, const Dataset
   c.n = e.n;
   const bool share = explored.score == "accuracy";
   const auto size = [&](double x) {
-    return share ? fmt::format("{:.1f}", 100 * x) : score_text(x);
+    return share ? fmt::format("{:.1f}", 100 * x) : base::score_text(x);
   };
   const std::string unit = share ? " points" : "";
   const std::string pair =

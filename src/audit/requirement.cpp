@@ -12,6 +12,7 @@
 #include "audit/wording.h"
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/number_text.h"
 #include "stats/gate.h"
 #include "stats/interval.h"
 #include "stats/missing.h"
@@ -37,7 +38,7 @@ bool is_share(const Result& r) { return r.score == "accuracy"; }
 std::string percent(double x) { return fmt::format("{:.1f}%", 100 * x); }
 
 std::string size_of(const Result& r, double x) {
-  return is_share(r) ? fmt::format("{:.1f} points", 100 * x) : score_text(x);
+  return is_share(r) ? fmt::format("{:.1f} points", 100 * x) : base::score_text(x);
 }
 
 Decision decide_worst(double wanted, const Result& r, const RequirementInput& input) {

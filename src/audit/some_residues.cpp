@@ -11,6 +11,7 @@
 #include "audit/scores.h"
 #include "audit/wording.h"
 #include "base/error.h"
+#include "base/number_text.h"
 
 namespace kvphase::audit {
 namespace {
@@ -54,14 +55,14 @@ std::string percent(std::optional<double> x) {
 
 std::string difference(const Result& r, std::optional<double> x) {
   if (!x) return "undefined";
-  return r.score == "accuracy" ? fmt::format("{:.1f} points", 100 * *x) : score_text(*x);
+  return r.score == "accuracy" ? fmt::format("{:.1f} points", 100 * *x) : base::score_text(*x);
 }
 
 record::Verdict decide_some(const Result& r, std::int64_t modulus, const AnalysisOptions& options,
                             std::optional<double> dip, bool all_equal) {
   const bool share = r.score == "accuracy";
   const auto value = [&](std::optional<double> x) {
-    return share ? percent(x) : x ? score_text(*x) : "undefined";
+    return share ? percent(x) : x ? base::score_text(*x) : "undefined";
   };
   const std::string asked = fmt::format("{} of {} residues", r.residues.size(), modulus);
   if (r.design.scored == 0) {

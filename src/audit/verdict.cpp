@@ -9,6 +9,7 @@
 
 #include "audit/findable.h"
 #include "audit/wording.h"
+#include "base/number_text.h"
 
 namespace kvphase::audit {
 namespace {
@@ -24,12 +25,12 @@ bool is_share(const Result& r) { return r.score == "accuracy"; }
 
 std::string value(const Result& r, std::optional<double> x) {
   if (!x) return "undefined";
-  return is_share(r) ? fmt::format("{:.1f}%", 100 * *x) : score_text(*x);
+  return is_share(r) ? fmt::format("{:.1f}%", 100 * *x) : base::score_text(*x);
 }
 
 std::string difference(const Result& r, std::optional<double> x) {
   if (!x) return "undefined";
-  return is_share(r) ? fmt::format("{:.1f} points", 100 * *x) : score_text(*x);
+  return is_share(r) ? fmt::format("{:.1f} points", 100 * *x) : base::score_text(*x);
 }
 
 std::string score_word(const Result& r) { return is_share(r) ? "accuracy" : "mean " + r.score; }

@@ -2,15 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 namespace kvphase::audit {
-
-std::string score_text(double score) {
-  const double size = std::abs(score);
-  const bool plain = score == 0 || (size >= 0.01 && size < 1e6);
-  return plain ? fmt::format("{:.3f}", score) : fmt::format("{:.3g}", score);
-}
 
 std::string p_text(std::optional<double> p) {
   if (!p) return "p unknown";

@@ -8,9 +8,6 @@
 
 namespace kvphase::audit {
 
-// "0.123"; "1.7e+09" where three decimals would be a row of digits.
-std::string score_text(double score);
-
 // "p = 0.034", "p < 0.0001", "p unknown": the same in every sentence.
 std::string p_text(std::optional<double> p);
 

@@ -2,21 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include "base/number_text.h"
 
 namespace kvphase::report {
 namespace {
 
 constexpr double kSmallestShownP = 1e-4;
-
-std::string fixed(double value, int decimals) {
-  constexpr double kManyDigits = 1e6;
-  if (std::abs(value) >= kManyDigits) return fmt::format("{:.4g}", value);
-  std::string text = fmt::format("{:.{}f}", value, decimals);
-  // "-0.0" says something that the number does not.
-  if (text.starts_with('-') && text.find_first_not_of("-0.") == std::string::npos) text.erase(0, 1);
-  return text;
-}
 
 }  // namespace
 
@@ -31,40 +22,37 @@ std::string_view unit_name(Unit unit) {
   return unit == Unit::kShare ? "points" : unit == Unit::kNats ? "nats" : "";
 }
 
-// A score in its own unit: three decimals, or three digits where decimals would show none.
-static std::string score_text(double score) {
-  const bool small = score != 0 && std::abs(score) < 0.01;
-  return small ? fmt::format("{:.3g}", score) : fixed(score, 3);
-}
-
 std::string value_text(std::optional<double> value, Unit unit) {
   if (!value) return std::string(kUndefined);
-  return unit == Unit::kShare ? fixed(100 * *value, 1) + "%" : score_text(*value);
+  return unit == Unit::kShare ? base::decimal_text(100 * *value, 1) + "%"
+                              : base::score_text(*value);
 }
 
 std::string difference_text(std::optional<double> value, Unit unit) {
   if (!value) return std::string(kUndefined);
-  if (unit == Unit::kShare) return fixed(100 * *value, 1) + " points";
-  return score_text(*value) + (unit == Unit::kNats ? " nats" : "");
+  if (unit == Unit::kShare) return base::decimal_text(100 * *value, 1) + " points";
+  return base::score_text(*value) + (unit == Unit::kNats ? " nats" : "");
 }
 
 std::string interval_text(std::optional<double> low, std::optional<double> high, Unit unit) {
   if (!low || !high) return "";
   const bool share = unit == Unit::kShare;
-  return (share ? fixed(100 * *low, 1) : score_text(*low)) + " to " + value_text(high, unit);
+  return (share ? base::decimal_text(100 * *low, 1) : base::score_text(*low)) + " to " +
+         value_text(high, unit);
 }
 
 std::string difference_interval_text(std::optional<double> low, std::optional<double> high,
                                      Unit unit) {
   if (!low || !high) return "";
   const bool share = unit == Unit::kShare;
-  return (share ? fixed(100 * *low, 1) : score_text(*low)) + " to " + difference_text(high, unit);
+  return (share ? base::decimal_text(100 * *low, 1) : base::score_text(*low)) + " to " +
+         difference_text(high, unit);
 }
 
 std::string p_text(std::optional<double> p) {
   if (!p) return "no p-value";
   if (*p < kSmallestShownP) return fmt::format("p < {:.4f}", kSmallestShownP);
-  return "p = " + fixed(*p, *p < 0.001 ? 4 : 3);
+  return "p = " + base::decimal_text(*p, *p < 0.001 ? 4 : 3);
 }
 
 std::string confidence_text(const record::Result& result) {
