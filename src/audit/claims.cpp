@@ -374,21 +374,18 @@ ClaimPart changed_gap(const ClaimRun& before, const ClaimRun& after, bool must_n
   return part;
 }
 
-Claim padding_keeps_the_period(const std::vector<ClaimRun>& runs) {
-  Claim claim{.name = "padding",
-              .text = "padding between the records changes the gap but not the period",
-              .test =
-                  "prefix, then in-sequence padding of one model: the same period, and gaps "
-                  "whose intervals do not touch (open when they do)"};
+// One part per pair of runs of one design and seed that `is_pair`.
+Claim over_changes(Claim claim, const std::vector<ClaimRun>& runs, bool must_narrow,
+                   const std::function<bool(const ClaimRun&, const ClaimRun&)>& is_pair,
+                   const std::function<std::string(const ClaimRun&, const ClaimRun&)>& name) {
   for (const ClaimRun& before : runs) {
-    if (!chunked_aligned(before) || before.padding != "prefix") continue;
+    if (!chunked_aligned(before)) continue;
     for (const ClaimRun& after : runs) {
-      if (after.design != before.design || after.seed != before.seed ||
-          after.steps != before.steps || after.padding != "in-sequence") {
+      if (after.design != before.design || after.seed != before.seed || !is_pair(before, after)) {
         continue;
       }
-      ClaimPart part = changed_gap(before, after, false);
-      part.name = fmt::format("{}, seed {}", before.design, before.seed);
+      ClaimPart part = changed_gap(before, after, must_narrow);
+      part.name = name(before, after);
       claim.parts.push_back(std::move(part));
     }
   }
@@ -396,26 +393,35 @@ Claim padding_keeps_the_period(const std::vector<ClaimRun>& runs) {
   return claim;
 }
 
+Claim padding_keeps_the_period(const std::vector<ClaimRun>& runs) {
+  return over_changes(
+      {.name = "padding",
+       .text = "padding between the records changes the gap but not the period",
+       .test = "prefix, then in-sequence padding of one model: the same period, and gaps "
+               "whose intervals do not touch (open when they do)"},
+      runs, false,
+      [](const ClaimRun& before, const ClaimRun& after) {
+        return before.padding == "prefix" && after.padding == "in-sequence" &&
+               after.steps == before.steps;
+      },
+      [](const ClaimRun& before, const ClaimRun&) {
+        return fmt::format("{}, seed {}", before.design, before.seed);
+      });
+}
+
 Claim longer_training_narrows(const std::vector<ClaimRun>& runs) {
-  Claim claim{.name = "longer training",
-              .text = "longer training narrows the gap and keeps the period",
-              .test =
-                  "one design and seed trained for more steps: the same period and a gap whose "
-                  "interval lies below the shorter one's (open when they touch)"};
-  for (const ClaimRun& before : runs) {
-    if (!chunked_aligned(before)) continue;
-    for (const ClaimRun& after : runs) {
-      if (after.design != before.design || after.seed != before.seed ||
-          after.padding != before.padding || after.steps <= before.steps) {
-        continue;
-      }
-      ClaimPart part = changed_gap(before, after, true);
-      part.name = fmt::format("{}, {} and {} steps", name_of(before), before.steps, after.steps);
-      claim.parts.push_back(std::move(part));
-    }
-  }
-  conclude(claim);
-  return claim;
+  return over_changes(
+      {.name = "longer training",
+       .text = "longer training narrows the gap and keeps the period",
+       .test = "one design and seed trained for more steps: the same period and a gap whose "
+               "interval lies below the shorter one's (open when they touch)"},
+      runs, true,
+      [](const ClaimRun& before, const ClaimRun& after) {
+        return after.padding == before.padding && after.steps > before.steps;
+      },
+      [](const ClaimRun& before, const ClaimRun& after) {
+        return fmt::format("{}, {} and {} steps", name_of(before), before.steps, after.steps);
+      });
 }
 
 Claim staggering_lifts_the_worst(const std::vector<ClaimRun>& runs,

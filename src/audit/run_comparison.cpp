@@ -117,7 +117,7 @@ std::string summary_sentence(const RunComparison& comparison) {
     if (run.control) {
       ++controls;
       control_periods += periodic ? 1 : 0;
-    } else if (run.design.ends_with("-staggered")) {
+    } else if (run.design.ends_with(record::kStaggeredSuffix)) {
       ++staggered;  // no phase is the boundary of every head: no period is promised
       staggered_periods += periodic ? 1 : 0;
     } else if (run.stride) {

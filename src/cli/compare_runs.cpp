@@ -27,9 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using record::ComparedRun;
+using record::kStaggeredSuffix;
 using record::RunComparison;
-
-constexpr const char* kStaggered = "-staggered";
 
 // Any shape: a design's attention is the same at all of them.
 model::ModelConfig config_of(const std::string& design) {
@@ -132,9 +131,8 @@ class References {
       if (first_ == at) return {};
       return {.index = first_, .rule = "first"};
     }
-    if (run.design.ends_with(kStaggered)) {
-      return with_design(run,
-                         run.design.substr(0, run.design.size() - std::string(kStaggered).size()),
+    if (run.design.ends_with(kStaggeredSuffix)) {
+      return with_design(run, run.design.substr(0, run.design.size() - kStaggeredSuffix.size()),
                          "aligned twin");
     }
     if (run.control) return {};
@@ -269,7 +267,7 @@ void add_claims(RunComparison& comparison, Journals& journals) {
                     .padding = run.result.design.padding,
                     .window = run.window,
                     .stride = run.stride,
-                    .staggered = run.design.ends_with(kStaggered),
+                    .staggered = run.design.ends_with(kStaggeredSuffix),
                     .steps = run.training.steps.value_or(0),
                     .result = run.result,
                     .phases = phases_of(run, i, journals)});

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -55,6 +56,9 @@ struct TestedDifference {
   std::optional<double> p;
   std::optional<double> p_holm;  // over all p-values of the page
 };
+
+// What the names of designs on staggered grids end with; before it stands the aligned twin's.
+inline constexpr std::string_view kStaggeredSuffix = "-staggered";
 
 // One run against its reference on the same prompts.
 struct PairedRuns {
