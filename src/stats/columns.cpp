@@ -8,6 +8,54 @@
 
 namespace kvphase::stats {
 
+GroupFit::GroupFit(std::vector<double> weights, std::vector<std::size_t> group, std::size_t groups,
+                   std::span<const double> trend)
+    : weights_(std::move(weights)), group_(std::move(group)), sizes_(groups) {
+  const std::size_t n = group_.size();
+  for (std::size_t j = 0; j < n; ++j) sizes_[group_[j]] += weights_[j];
+  std::vector<double> sum(groups);
+  for (std::size_t from = 0; from < trend.size(); from += n) {
+    // Without root weights: a direction's product with y is sum_j w_j v_j y_j.
+    std::vector<double> v(n);
+    for (std::size_t j = 0; j < n; ++j) v[j] = trend[from + j] / std::sqrt(weights_[j]);
+    for (int pass = 0; pass < 2; ++pass) {  // twice is enough (Gram-Schmidt with one repetition)
+      std::ranges::fill(sum, 0.0);
+      for (std::size_t j = 0; j < n; ++j) sum[group_[j]] += weights_[j] * v[j];
+      for (std::size_t j = 0; j < n; ++j) v[j] -= sum[group_[j]] / sizes_[group_[j]];
+      for (std::size_t at = 0; at < trend_.size(); at += n) {
+        double c = 0;
+        for (std::size_t j = 0; j < n; ++j) c += trend_[at + j] * v[j];
+        for (std::size_t j = 0; j < n; ++j) v[j] -= c * trend_[at + j] / weights_[j];
+      }
+    }
+    double left = 0;
+    for (std::size_t j = 0; j < n; ++j) left += weights_[j] * v[j] * v[j];
+    if (!(left > 1e-9)) continue;  // of 1: a combination of the groups
+    for (std::size_t j = 0; j < n; ++j) trend_.push_back(weights_[j] * v[j] / std::sqrt(left));
+  }
+}
+
+double GroupFit::explained(std::span<const double> y) const {
+  const std::size_t n = group_.size();
+  std::vector<double> sum(sizes_.size());
+  for (std::size_t j = 0; j < n; ++j) sum[group_[j]] += weights_[j] * y[j];
+  double explained = 0;
+  for (std::size_t g = 0; g < sum.size(); ++g) {
+    if (sizes_[g] > 0) explained += sum[g] * sum[g] / sizes_[g];
+  }
+  for (std::size_t at = 0; at < trend_.size(); at += n) {
+    double c = 0;
+    for (std::size_t j = 0; j < n; ++j) c += trend_[at + j] * y[j];
+    explained += c * c;
+  }
+  return explained;
+}
+
+double GroupFit::terms() const {
+  return static_cast<double>(std::ranges::count_if(sizes_, [](double n) { return n > 0; })) +
+         static_cast<double>(trend_.size()) / static_cast<double>(group_.size());
+}
+
 ColumnFolder::ColumnFolder(std::vector<std::int64_t> positions, std::vector<double> weights,
                            std::vector<std::int64_t> candidates)
     : positions_(std::move(positions)),
@@ -81,59 +129,53 @@ double ColumnFolder::rearranged_p(std::vector<double> y, std::int64_t orders,
   return std::ranges::min(min_p(observed, null).adjusted);
 }
 
+GroupFit ColumnFolder::phases(std::int64_t s, int degree) const {
+  std::vector<std::size_t> group;
+  for (const auto p : positions_) group.push_back(static_cast<std::size_t>(p % s));
+  return {weights_, std::move(group), static_cast<std::size_t>(s), trend(degree)};
+}
+
+double ColumnFolder::squares(std::span<const double> y) const {
+  double sum = 0;
+  for (std::size_t j = 0; j < y.size(); ++j) sum += weights_[j] * y[j] * y[j];
+  return sum;
+}
+
+std::span<const double> ColumnFolder::trend(int degree) const {
+  return std::span(basis_).first(static_cast<std::size_t>(degree) * columns());
+}
+
 ColumnFolder::Fit ColumnFolder::fit(const std::vector<double>& y, std::int64_t s,
                                     int degree) const {
-  const std::size_t n = columns();
-  struct Residual {
-    double squares = 0;
-    double terms = 0;
-  };
-  // What is left of y after least squares on a constant, the trend and phases from..to-1.
-  const auto residual = [&](std::int64_t from, std::int64_t to) {
-    std::vector<std::vector<double>> basis;
-    const auto take_out = [&](std::vector<double>& v) {
-      for (const auto& q : basis) {
-        const double c = std::inner_product(q.begin(), q.end(), v.begin(), 0.0);
-        for (std::size_t j = 0; j < n; ++j) v[j] -= c * q[j];
-      }
-      return std::inner_product(v.begin(), v.end(), v.begin(), 0.0);
-    };
-    const auto add = [&](std::vector<double> v) {
-      const double before = std::inner_product(v.begin(), v.end(), v.begin(), 0.0);
-      take_out(v);
-      const double squares = take_out(v);
-      if (!(squares > 1e-9 * before)) return;  // a combination of those before
-      for (double& x : v) x /= std::sqrt(squares);
-      basis.push_back(std::move(v));
-    };
-    add(root_weights_);
-    for (int d = 0; d < degree; ++d) {
-      const double* q = basis_.data() + static_cast<std::size_t>(d) * n;
-      add(std::vector<double>(q, q + n));
-    }
-    for (std::int64_t g = from; g < to; ++g) {
-      std::vector<double> phase(n);
-      for (std::size_t j = 0; j < n; ++j) {
-        phase[j] = positions_[j] % s == g ? root_weights_[j] : 0;
-      }
-      if (std::ranges::any_of(phase, [](double x) { return x != 0; })) add(std::move(phase));
-    }
-    std::vector<double> z(n);
-    for (std::size_t j = 0; j < n; ++j) z[j] = root_weights_[j] * y[j];
-    const double squares = take_out(z);
-    return Residual{.squares = squares, .terms = static_cast<double>(basis.size())};
-  };
-  const Residual full = residual(0, s);
-  const Residual without = residual(0, 0);
+  const GroupFit full = phases(s, degree);
+  const GroupFit without = phases(1, degree);
+  const double explained = full.explained(y);
+  const double base = without.explained(y);
   double one = 0;
   for (std::int64_t g = 0; g < s; ++g) {
-    one = std::max(one, without.squares - residual(g, g + 1).squares);
+    std::vector<std::size_t> group;
+    for (const auto p : positions_) group.push_back(p % s == g ? 1 : 0);
+    one = std::max(one, GroupFit(weights_, std::move(group), 2, trend(degree)).explained(y) - base);
   }
-  return {.between = std::max(0.0, without.squares - full.squares),
-          .phases = full.terms - without.terms,
-          .within = full.squares,
-          .left = static_cast<double>(n) - full.terms,
+  return {.between = std::max(0.0, explained - base),
+          .phases = full.terms() - without.terms(),
+          .within = std::max(0.0, squares(y) - explained),
+          .left = static_cast<double>(columns()) - full.terms(),
           .one = one};
+}
+
+AddedPhases::AddedPhases(const ColumnFolder& columns, std::int64_t from,
+                         std::span<const std::int64_t> to)
+    : base_(columns.phases(from)) {
+  for (const auto s : to) {
+    fits_.push_back(columns.phases(s));
+    terms_.push_back(fits_.back().terms() - base_.terms());
+  }
+}
+
+void AddedPhases::gains(std::span<const double> y, std::vector<double>& out) const {
+  const double base = base_.explained(y);
+  for (const GroupFit& fit : fits_) out.push_back(std::max(0.0, fit.explained(y) - base));
 }
 
 }  // namespace kvphase::stats

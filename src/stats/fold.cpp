@@ -212,10 +212,10 @@ void Folder::wrap() {
   }
 }
 
-std::vector<double> Folder::between(const auto& sum_of_carrier,
-                                    const std::vector<std::vector<double>>& sizes) const {
-  std::vector<double> result;
-  result.reserve(candidates_.size());
+FoldSums Folder::fold(const auto& sum_of_carrier, const std::vector<std::vector<double>>& sizes,
+                      double total) const {
+  FoldSums result{.between = {}, .total = std::max(0.0, total), .phases = {}};
+  result.between.reserve(candidates_.size());
   for (std::size_t c = 0; c < candidates_.size(); ++c) {
     const std::size_t modulus = carriers_[carrier_of_[c]].modulus;
     const std::vector<double>& sum = sum_of_carrier(carrier_of_[c]);
@@ -227,7 +227,15 @@ std::vector<double> Folder::between(const auto& sum_of_carrier,
       for (std::size_t k = g; k < modulus; k += s) t += sum[k];
       between += t * t / sizes[c][g];
     }
-    result.push_back(between);
+    result.between.push_back(between);
+  }
+  if (keep_phases_) {
+    const std::vector<double>& sum = sum_of_carrier(carrier_of_.back());
+    const auto s = static_cast<std::size_t>(candidates_.back());
+    result.phases.resize(s);
+    for (std::size_t k = 0; k < carriers_[carrier_of_.back()].modulus; ++k) {
+      result.phases[k % s] += sum[k];
+    }
   }
   return result;
 }
@@ -235,12 +243,12 @@ std::vector<double> Folder::between(const auto& sum_of_carrier,
 FoldSums Folder::finish(double total) {
   wrap();
   const auto sum = [this](std::size_t k) -> const auto& { return carriers_[k].sum; };
-  return {.between = between(sum, sizes_), .total = std::max(0.0, total)};
+  return fold(sum, sizes_, total);
 }
 
 FoldSums Folder::fold(const Carried& carried) const {
   const auto sum = [&](std::size_t k) -> const auto& { return carried.sum[k]; };
-  return {.between = between(sum, carried.sizes), .total = std::max(0.0, carried.total)};
+  return fold(sum, carried.sizes, carried.total);
 }
 
 Carried Folder::carry(double total) {

@@ -29,6 +29,7 @@ std::vector<double> trend_basis(std::span<const double> offsets, std::span<const
 struct FoldSums {
   std::vector<double> between;  // SSB_s per candidate
   double total = 0;             // centred, detrended sum of squares
+  std::vector<double> phases;   // T_g of the largest candidate; only of folders told to keep them
 };
 
 // Sums over items of what FoldSums is made from, so that parts of a table can be added up.
@@ -54,6 +55,7 @@ class Folder {
   std::size_t groups(std::size_t candidate) const;  // phases with observations
   std::vector<std::size_t> carriers() const;        // their moduli
 
+  void keep_phases() { keep_phases_ = true; }  // fills FoldSums::phases from now on
   FoldSums observed();
   // Starts a walk of permutations inside (item, residue class mod `classes`), from the real data.
   void start_permuting(std::int64_t classes);
@@ -91,11 +93,12 @@ class Folder {
   void wrap();
   FoldSums finish(double total);
   Carried carry(double total);
-  std::vector<double> between(const auto& sum_of_carrier,
-                              const std::vector<std::vector<double>>& sizes) const;
+  FoldSums fold(const auto& sum_of_carrier, const std::vector<std::vector<double>>& sizes,
+                double total) const;
   void clear();
 
   std::vector<std::int64_t> candidates_;
+  bool keep_phases_ = false;
   std::vector<std::size_t> carrier_of_;     // per candidate
   std::vector<std::vector<double>> sizes_;  // per candidate: observations per phase
   std::vector<Carrier> carriers_;

@@ -3,11 +3,62 @@
 #include <fmt/format.h>
 
 #include <cassert>
+#include <numeric>
 #include <optional>
 
 #include "base/error.h"
 
 namespace kvphase::stats {
+
+NestedP nested_p(std::span<const double> gains, std::span<const double> null,
+                 std::span<const double> df) {
+  NestedP result{.p = min_p(gains, null), .log_p = {}};
+  const std::size_t count = gains.size();
+  for (std::size_t k = 0; k < count; ++k) {
+    double sum = 0;
+    for (std::size_t b = k; b < null.size(); b += count) sum += null[b];
+    const double ratio = sum > 0 ? gains[k] * static_cast<double>(null.size() / count) / sum : 0;
+    result.log_p.push_back(df[k] > 0 ? log_upper_chi_squared(df[k] * ratio, df[k]) : 0);
+  }
+  return result;
+}
+
+namespace {
+
+// The strongest candidate may owe its rank to what it shares with the true period: 12 to the 4 that
+// it has in common with 8. So it is compared with every significant candidate by what each adds to
+// their greatest common divisor, when that is significant too. Empty: none adds more.
+std::optional<std::size_t> stronger_rival(std::span<const PeriodCandidate> candidates,
+                                          std::size_t strongest, double level,
+                                          const NestedProbe& probe,
+                                          std::vector<NestedTest>& tests) {
+  const std::int64_t period = candidates[strongest].period;
+  std::optional<std::size_t> best;
+  double best_log_p = 0;  // over that of the strongest
+  for (const PeriodCandidate& shared : candidates) {
+    if (shared.period >= period) break;
+    if (period % shared.period != 0 || shared.p_adjusted > level) continue;
+    std::vector<std::size_t> compared = {strongest};
+    for (std::size_t r = 0; r < candidates.size(); ++r) {
+      const std::int64_t other = candidates[r].period;
+      if (candidates[r].p_adjusted > level || std::gcd(other, period) != shared.period) continue;
+      if (other != shared.period) compared.push_back(r);
+    }
+    if (compared.size() == 1) continue;
+    const NestedP added = probe(shared.period, compared);
+    for (std::size_t k = 1; k < compared.size(); ++k) {
+      const double p = added.p.adjusted[k];
+      tests.push_back({.from = shared.period, .to = candidates[compared[k]].period, .p = p});
+      const double gained = added.log_p[k] - added.log_p[0];
+      if (p > nested_level(level) || gained >= best_log_p) continue;
+      best = compared[k];
+      best_log_p = gained;
+    }
+  }
+  return best;
+}
+
+}  // namespace
 
 std::size_t choose_period(std::span<const PeriodCandidate> candidates,
                           std::span<const double> log_p, double level, const NestedProbe& probe,
@@ -18,13 +69,17 @@ std::size_t choose_period(std::span<const PeriodCandidate> candidates,
   }
   assert(current);
   const std::int64_t strongest = candidates[*current].period;
-  for (std::size_t d = 0; d < *current; ++d) {
+  bool explained = false;
+  for (std::size_t d = 0; d < *current && !explained; ++d) {
     if (strongest % candidates[d].period != 0 || candidates[d].p_adjusted > level) continue;
-    const double p = probe(candidates[d].period, {*current}).adjusted[0];
+    const double p = probe(candidates[d].period, {*current}).p.adjusted[0];
     tests.push_back({.from = candidates[d].period, .to = strongest, .p = p});
-    if (p > nested_level(level)) {
-      current = d;
-      break;
+    explained = p > nested_level(level);
+    if (explained) current = d;
+  }
+  if (!explained) {
+    if (const auto rival = stronger_rival(candidates, *current, level, probe, tests)) {
+      current = rival;
     }
   }
   for (;;) {
@@ -34,16 +89,23 @@ std::size_t choose_period(std::span<const PeriodCandidate> candidates,
     }
     if (multiples.empty()) return *current;
     const std::int64_t from = candidates[*current].period;
-    const MinP p = probe(from, multiples);
+    const NestedP added = probe(from, multiples);
     std::optional<std::size_t> next;
     for (std::size_t k = 0; k < multiples.size(); ++k) {
-      tests.push_back({.from = from, .to = candidates[multiples[k]].period, .p = p.adjusted[k]});
-      if (p.adjusted[k] <= nested_level(level) && (!next || p.adjusted[k] < p.adjusted[*next]))
-        next = k;
+      const double p = added.p.adjusted[k];
+      tests.push_back({.from = from, .to = candidates[multiples[k]].period, .p = p});
+      if (p <= nested_level(level) && (!next || added.log_p[k] < added.log_p[*next])) next = k;
     }
     if (!next) return *current;
     current = multiples[*next];
   }
+}
+
+std::vector<std::int64_t> periods_at(std::span<const std::int64_t> candidates,
+                                     std::span<const std::size_t> indices) {
+  std::vector<std::int64_t> periods;
+  for (const std::size_t at : indices) periods.push_back(candidates[at]);
+  return periods;
 }
 
 std::string describe_trend(int degree) {

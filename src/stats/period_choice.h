@@ -13,14 +13,25 @@
 
 namespace kvphase::stats {
 
-// p-values for moving from period `from` to each of `to` (indices of candidates that are multiples
-// of it), from a null in which only `from` is real.
-using NestedProbe = std::function<MinP(std::int64_t from, const std::vector<std::size_t>& to)>;
+// What multiples of a period add to it, tested where only that period is real.
+struct NestedP {
+  MinP p;  // over all multiples tried
+  std::vector<double>
+      log_p;  // of each alone, from its mean gain under the null: for comparing them
+};
+
+// gains: of each multiple; null: the same of every draw, draw by draw; df: phases that each adds.
+NestedP nested_p(std::span<const double> gains, std::span<const double> null,
+                 std::span<const double> df);
+
+// Moves from period `from` to each of `to` (indices of candidates that are multiples of it).
+using NestedProbe = std::function<NestedP(std::int64_t from, const std::vector<std::size_t>& to)>;
 
 // Starts at the candidate with the strongest evidence (smallest log_p) among those with p_adjusted
-// <= level, goes down to the smallest significant divisor that explains it, then up to multiples
-// that add something. Appends every comparison to `tests`. At least one candidate must be
-// significant.
+// <= level and goes down to the smallest significant divisor that explains it; when none does, over
+// to a candidate that adds more to what both share (8 in place of 12, above 4); then up to the
+// multiple that adds most clearly, as long as one does. Appends every comparison to `tests`. At
+// least one candidate must be significant.
 std::size_t choose_period(std::span<const PeriodCandidate> candidates,
                           std::span<const double> log_p, double level, const NestedProbe& probe,
                           std::vector<NestedTest>& tests);
@@ -36,6 +47,9 @@ inline double misfit_level(double level) { return level / 5; }
 
 // Said of a test that went on drawing (min_p.h).
 inline constexpr const char* kMoreDraws = ", more than asked for because p lies near the level";
+
+std::vector<std::int64_t> periods_at(std::span<const std::int64_t> candidates,
+                                     std::span<const std::size_t> indices);
 
 std::string describe_trend(int degree);  // "quadratic trend removed"
 

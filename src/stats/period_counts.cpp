@@ -60,22 +60,17 @@ ColumnFolder folder_for(const ResidueCounts& counts, const std::vector<std::int6
   return {std::move(residues), std::move(weights), candidates};
 }
 
-MinP probe_multiples(const ResidueCounts& counts, const ColumnFolder& folder, std::int64_t from,
-                     const std::vector<std::size_t>& to, std::int64_t draws, std::uint64_t seed) {
-  const auto& candidates = folder.candidates();
-  const auto base =
-      static_cast<std::size_t>(std::ranges::find(candidates, from) - candidates.begin());
-  const auto gains = [&](const FoldSums& sums, std::vector<double>& out) {
-    for (const std::size_t m : to) out.push_back(sums.between[m] - sums.between[base]);
-  };
+NestedP probe_multiples(const ResidueCounts& counts, const ColumnFolder& folder, std::int64_t from,
+                        const std::vector<std::int64_t>& to, std::int64_t draws,
+                        std::uint64_t seed) {
+  const AddedPhases added(folder, from, to);
   std::vector<double> observed;
-  gains(folder.fold(shares_of(counts, folder)), observed);
+  added.gains(shares_of(counts, folder), observed);
   base::Random random(
       base::derive_seed(seed, "stats.period.counts_nested", {static_cast<std::uint64_t>(from)}));
   std::vector<double> null;
-  for (std::int64_t b = 0; b < draws; ++b)
-    gains(folder.fold(dealt(counts, folder, from, random)), null);
-  return min_p(observed, null);
+  for (std::int64_t b = 0; b < draws; ++b) added.gains(dealt(counts, folder, from, random), null);
+  return nested_p(observed, null, added.terms());
 }
 
 std::vector<std::int64_t> candidates_for(const ResidueCounts& counts,
@@ -234,16 +229,16 @@ PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& optio
   const std::size_t chosen = choose_period(
       result.candidates, log_p, options.level,
       [&](std::int64_t from, const std::vector<std::size_t>& to) {
-        return probe_multiples(counts, folder, from, to, options.other_permutations, options.seed);
+        return probe_multiples(counts, folder, from, periods_at(candidates, to),
+                               options.other_permutations, options.seed);
       },
       result.nested);
   result.period = candidates[chosen];
   result.p_value = result.candidates[chosen].p_adjusted;
   result.reason = unknown;
-  const ColumnFolder all = folder_for(counts, {candidates[chosen], modulus});
-  result.p_misfit = probe_multiples(counts, all, candidates[chosen], {1},
+  result.p_misfit = probe_multiples(counts, folder, candidates[chosen], {modulus},
                                     options.other_permutations, options.seed)
-                        .raw[0];
+                        .p.raw[0];
   const PeriodFit fit = fit_period(folder, shares, *result.period, candidates);
   std::optional<double> p_order;
   if (folder.columns() < kColumnsToRearrange) {

@@ -24,6 +24,7 @@ constexpr double kPositionWork = 2e7;  // positions drawn under one null: about 
 constexpr std::int64_t kFewestPermutations = 499;
 constexpr double kOtherShare = 0.25;  // of the work of a sampled table's first null, for each other
 constexpr std::size_t kFewestItemsToTurn = 5;
+constexpr std::int64_t kKeptPhases = 4'000'000;   // sums of draws held at a time
 constexpr std::int64_t kWidestColumns = 1 << 20;  // positions that a table of columns may span
 
 struct Shape {
@@ -118,36 +119,93 @@ void append_shares(const FoldSums& sums, std::vector<double>& out) {
   }
 }
 
-// Nested probe: inside (item, residue class mod `from`) the order is arbitrary if `from` is all.
-MinP probe_multiples(SampledFolder& folder, std::int64_t from, const std::vector<std::size_t>& to,
-                     std::int64_t permutations, std::uint64_t seed) {
-  const auto& candidates = folder.candidates();
-  const auto base =
-      static_cast<std::size_t>(std::ranges::find(candidates, from) - candidates.begin());
-  const auto gains = [&](const FoldSums& sums, std::vector<double>& out) {
-    for (const std::size_t m : to) {
-      out.push_back(sums.total > 0 ? (sums.between[m] - sums.between[base]) / sums.total : 0);
-    }
-  };
-  std::vector<double> observed;
-  gains(folder.observed(), observed);
-  std::vector<double> null;
-  for (const FoldSums& sums : folder.permuted(
-           from, permutations,
-           base::derive_seed(seed, "stats.period.nested", {static_cast<std::uint64_t>(from)}))) {
-    gains(sums, null);
+// Moves from a period to its multiples. Null: inside (item, residue class mod the period) the order
+// is arbitrary.
+class Probe {
+ public:
+  // Keeps references to all but the options. columns: may be empty.
+  Probe(const ScoreTable& table, SampledFolder& folder, const Columns& columns,
+        std::int64_t permutations, std::uint64_t seed)
+      : folder_(folder), permutations_(permutations), seed_(seed) {
+    if (columns.positions.empty()) return;
+    columns_.emplace(columns.positions, columns.weights, folder.candidates());
+    const std::int64_t span = columns.positions.back() - columns.positions.front() + 1;
+    by_position_.emplace(table, std::vector<std::int64_t>{span}, seed);
+    by_position_->keep_phases();
   }
-  return min_p(observed, null);
-}
+
+  NestedP multiples(std::int64_t from, const std::vector<std::size_t>& to) {
+    if (columns_) return of_columns(from, periods_at(folder_.candidates(), to));
+    const auto& candidates = folder_.candidates();
+    const auto base =
+        static_cast<std::size_t>(std::ranges::find(candidates, from) - candidates.begin());
+    std::vector<double> df;
+    for (const std::size_t m : to) {
+      df.push_back(static_cast<double>(folder_.groups(m) - folder_.groups(base)));
+    }
+    return against_draws(folder_, from, df, [&](const FoldSums& sums, std::vector<double>& out) {
+      for (const std::size_t m : to) {
+        out.push_back(sums.total > 0 ? (sums.between[m] - sums.between[base]) / sums.total : 0);
+      }
+    });
+  }
+
+  bool has_columns() const { return columns_.has_value(); }
+  const ColumnFolder& columns() const { return *columns_; }
+
+  // Do columns differ beyond the phases mod `from`?
+  double misfit(std::int64_t from) { return of_columns(from, by_position_->candidates()).p.raw[0]; }
+
+ private:
+  // Phases and trend are fitted together (GroupFit).
+  NestedP of_columns(std::int64_t from, const std::vector<std::int64_t>& to) {
+    const AddedPhases added(*columns_, from, to);
+    std::vector<double> y(columns_->columns());
+    const auto span = by_position_->candidates()[0];
+    return against_draws(
+        *by_position_, from, added.terms(), [&](const FoldSums& sums, std::vector<double>& out) {
+          for (std::size_t j = 0; j < y.size(); ++j) {
+            const auto at = static_cast<std::size_t>(columns_->positions()[j] % span);
+            y[j] = sums.phases[at] / columns_->weights()[j];
+          }
+          added.gains(y, out);
+        });
+  }
+
+  // gains(sums, out) appends one number per multiple.
+  NestedP against_draws(SampledFolder& folder, std::int64_t from, const std::vector<double>& df,
+                        const auto& gains) const {
+    std::vector<double> observed;
+    gains(folder.observed(), observed);
+    std::vector<double> null;
+    const std::uint64_t seed =
+        base::derive_seed(seed_, "stats.period.nested", {static_cast<std::uint64_t>(from)});
+    const std::int64_t together =
+        std::max<std::int64_t>(1, kKeptPhases / folder.candidates().back());
+    for (std::int64_t done = 0; done < permutations_; done += together) {
+      const std::int64_t count = std::min(together, permutations_ - done);
+      for (const FoldSums& sums : folder.permuted(
+               from, count, base::derive_seed(seed, "part", {static_cast<std::uint64_t>(done)}))) {
+        gains(sums, null);
+      }
+    }
+    return nested_p(observed, null, df);
+  }
+
+  SampledFolder& folder_;  // by the candidates
+  std::int64_t permutations_;
+  std::uint64_t seed_;
+  std::optional<ColumnFolder> columns_;
+  std::optional<SampledFolder> by_position_;  // tells columns apart
+};
 
 // Where items share their positions, the period must stand out from positions that merely differ
 // (period_fit.h). Where they do not, its phases must differ without a trend being taken out, too.
 // Withdraws the period when it does not.
-void check_fit(PeriodResult& result, const ScoreTable& table, const Columns& columns,
-               const std::vector<std::int64_t>& candidates, std::int64_t permutations,
-               const PeriodOptions& options) {
+void check_fit(PeriodResult& result, const ScoreTable& table, const std::vector<double>& means,
+               Probe& probe, std::int64_t permutations, const PeriodOptions& options) {
   const std::int64_t period = *result.period;
-  if (columns.positions.empty()) {
+  if (!probe.has_columns()) {
     const auto p = gap_noise_items(
                        table, {.modulus = period, .replicates = permutations, .seed = options.seed})
                        .p_value;
@@ -156,20 +214,15 @@ void check_fit(PeriodResult& result, const ScoreTable& table, const Columns& col
     result.period.reset();
     return;
   }
-  const std::int64_t span = columns.positions.back() - columns.positions.front() + 1;
-  const std::int64_t all = period * ((span + period - 1) / period);  // tells all positions apart
-  if (all > period && all <= kWidestColumns) {
-    SampledFolder folder(table, {period, all}, options.seed);
-    result.p_misfit = probe_multiples(folder, period, {1}, permutations, options.seed).raw[0];
-  }
-  const ColumnFolder folded(columns.positions, columns.weights, candidates);
+  result.p_misfit = probe.misfit(period);
+  const ColumnFolder& folded = probe.columns();
   std::optional<double> p_order;
   if (result.p_misfit.value_or(1) <= misfit_level(options.level) &&
       folded.columns() >= kColumnsToRearrange) {
     base::Random orders(base::derive_seed(options.seed, "stats.period.rearrange"));
-    p_order = folded.rearranged_p(columns.means, permutations, orders);
+    p_order = folded.rearranged_p(means, permutations, orders);
   }
-  apply_fit(result, fit_period(folded, columns.means, period, candidates), p_order, "positions");
+  apply_fit(result, fit_period(folded, means, period, folded.candidates()), p_order, "positions");
 }
 
 }  // namespace
@@ -282,15 +335,16 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
         "or autocorrelated noise would look the same";
     return result;
   }
+  Probe probe(table, folder, columns, others, options.seed);
   const std::size_t chosen = choose_period(
       result.candidates, log_p, options.level,
       [&](std::int64_t from, const std::vector<std::size_t>& to) {
-        return probe_multiples(folder, from, to, others, options.seed);
+        return probe.multiples(from, to);
       },
       result.nested);
   result.period = candidates[chosen];
   result.p_value = result.candidates[chosen].p_adjusted;
-  check_fit(result, table, columns, candidates, others, options);
+  check_fit(result, table, columns.means, probe, others, options);
   if (result.period && !result.p_second) {
     const std::string drift = fmt::format(
         "fewer than {} items that vary: too few for the second null, so slow drift is "

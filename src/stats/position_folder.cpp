@@ -73,7 +73,7 @@ std::size_t PositionFolder::groups(std::size_t candidate) const {
 
 FoldSums PositionFolder::fold(std::vector<double> sum) const {
   const std::size_t count = sum.size();
-  FoldSums sums{.total = squares_};
+  FoldSums sums{.between = {}, .total = squares_, .phases = {}};
   for (int d = 0; d < degree_; ++d) {
     const double* takes = takes_.data() + static_cast<std::size_t>(d) * count;
     const double* gives = gives_.data() + static_cast<std::size_t>(d) * count;
@@ -106,6 +106,12 @@ FoldSums PositionFolder::fold(std::vector<double> sum) const {
       between += phase * phase / sizes_[c][g];
     }
     sums.between.push_back(between);
+  }
+  if (keep_phases_) {
+    sums.phases.resize(static_cast<std::size_t>(candidates_.back()));
+    for (std::size_t k = 0; k < count; ++k) {
+      sums.phases[static_cast<std::size_t>(sums_.position[k] % candidates_.back())] += sum[k];
+    }
   }
   return sums;
 }

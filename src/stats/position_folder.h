@@ -35,6 +35,7 @@ class PositionFolder {
   std::size_t positions() const { return sums_.position.size(); }
   std::size_t groups(std::size_t candidate) const;  // phases with observations
 
+  void keep_phases() { keep_phases_ = true; }  // as in Folder
   FoldSums observed() const;
   // `count` draws of permutations inside residue classes mod `classes`.
   std::vector<FoldSums> permuted(std::int64_t classes, std::int64_t count,
@@ -53,6 +54,7 @@ class PositionFolder {
   std::vector<double> takes_;
   std::vector<double> gives_;
   int degree_ = 0;
+  bool keep_phases_ = false;
   double squares_ = 0;
   std::vector<std::vector<double>> sizes_;  // per candidate
 };

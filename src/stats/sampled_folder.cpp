@@ -83,6 +83,11 @@ FoldSums SampledFolder::scale(Carried some, const Null& null) const {
   return folder_.fold(some);
 }
 
+void SampledFolder::keep_phases() {
+  folder_.keep_phases();
+  if (positions_) positions_->keep_phases();
+}
+
 FoldSums SampledFolder::observed() {
   if (positions_) return positions_->observed();
   return scan_ ? folder_.fold(observed_.all) : folder_.observed();

@@ -30,6 +30,7 @@ class SampledFolder {
   const std::vector<std::int64_t>& candidates() const { return folder_.candidates(); }
   std::size_t groups(std::size_t candidate) const;  // phases with observations
 
+  void keep_phases();  // as in Folder
   FoldSums observed();
   // `count` draws of a walk of permutations inside (item, residue class mod `classes`).
   std::vector<FoldSums> permuted(std::int64_t classes, std::int64_t count, std::uint64_t seed);
