@@ -229,6 +229,18 @@ std::vector<PowerSetting> power_settings() {
        {.items = 20, .item_sd = 1, .period = 4, .drop = 1, .continuous = true, .level = 1e8},
        {},
        kFewestRightPeriods});
+  // A weaker longer period on a strong shorter one.
+  for (const std::int64_t range : {1000, 0}) {
+    settings.push_back(
+        {fmt::format("period 8 on 4, phases 3 and 7 at 60 and 50 % (80 %), 200 items{}",
+                     range == 0 ? ", aligned" : ""),
+         {.items = 200,
+          .start_range = range,
+          .period = 8,
+          .phase_chance = {0.8, 0.8, 0.8, 0.6, 0.8, 0.8, 0.8, 0.5}},
+         {},
+         {}});
+  }
   // The same answers as a margin and as right or wrong: what a continuous score saves.
   for (const std::int64_t items : {5, 10, 20, 40}) {
     for (const bool sign : {false, true}) {
@@ -258,6 +270,12 @@ std::vector<CountPowerSetting> count_power_settings() {
         .period = period,
         .right = wanted ? std::optional(kFewestRightPeriods) : std::nullopt};
   };
+  const auto nested = [&](std::string name, std::int64_t n, std::vector<double> phases,
+                          bool wanted) {
+    CountPowerSetting setting = like(std::move(name), n, std::move(phases), wanted);
+    setting.counts.modulus = 24;
+    return setting;
+  };
   return {
       like("counts mod 8, 256 prompts each, phases 44, 70, 65, 31 %", 256,
            {0.443, 0.697, 0.652, 0.313}, true),
@@ -273,6 +291,13 @@ std::vector<CountPowerSetting> count_power_settings() {
            {0.8, 0.8, 0.8, 0.65}, false),
       like("counts mod 8, 256 prompts each, one phase of 4 weaker by 10 points (80 %)", 256,
            {0.8, 0.8, 0.8, 0.7}, false),
+      nested("counts mod 24, 256 prompts each, period 8 on 4, phases 3 and 7 at 60 and 50 % (80 %)",
+             256, {0.8, 0.8, 0.8, 0.6, 0.8, 0.8, 0.8, 0.5}, false),
+      nested("counts mod 24, 512 prompts each, period 8 on 4, phases 3 and 7 at 60 and 50 % (80 %)",
+             512, {0.8, 0.8, 0.8, 0.6, 0.8, 0.8, 0.8, 0.5}, true),
+      nested(
+          "counts mod 24, 512 prompts each, period 12 on 6, phases 5 and 11 at 60 and 50 % (80 %)",
+          512, {0.8, 0.8, 0.8, 0.8, 0.8, 0.6, 0.8, 0.8, 0.8, 0.8, 0.8, 0.5}, true),
   };
 }
 

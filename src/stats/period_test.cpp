@@ -58,6 +58,35 @@ TEST(Period, PublishedCountsGiveTheTrueStride) {
   EXPECT_GE(seen, 25U);
 }
 
+// What a strong period of 4 leaves in the longer ones must not hide a weaker 8, nor show as a 12.
+TEST(Period, AWeakerLongerPeriodIsNamedOnAStrongShorterOne) {
+  const std::vector<double> shares = {0.8, 0.8, 0.8, 0.6, 0.8, 0.8, 0.8, 0.5};
+  std::int64_t right = 0;
+  std::int64_t wrong = 0;  // neither 8 nor the 4 under it
+  constexpr std::int64_t kRuns = 40;
+  for (std::uint64_t run = 0; run < kRuns; ++run) {
+    base::Random random(base::derive_seed(11, "test.nested", {run}));
+    ResidueCounts counts;
+    for (std::size_t r = 0; r < 24; ++r) {
+      counts.n.push_back(512);
+      counts.correct.push_back(draw_binomial(512, shares[r % 8], random));
+    }
+    const auto found =
+        find_period(counts, {.permutations = 999, .other_permutations = 499, .seed = run}).period;
+    right += found == 8 ? 1 : 0;
+    wrong += found == 8 || found == 4 ? 0 : 1;
+  }
+  EXPECT_GE(right, 38) << "of " << kRuns;
+  EXPECT_EQ(wrong, 0);
+  for (const std::int64_t starts : {0, 1000}) {
+    const auto table = simulate(300, 24, starts, 9, [&](std::int64_t p) {
+      return shares[static_cast<std::size_t>(p % 8)];
+    });
+    const auto r = find_period(table, {.permutations = 999, .other_permutations = 499});
+    EXPECT_EQ(r.period.value_or(0), 8) << "starts " << starts << " " << show(r);
+  }
+}
+
 TEST(Period, WeakResidueIsFoundAtItsOwnPeriod) {
   for (const std::int64_t starts : {0, 1000}) {
     for (const std::int64_t s : {2, 3, 4, 6, 8, 12}) {
