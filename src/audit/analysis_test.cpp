@@ -434,9 +434,14 @@ TEST(Analysis, JudgesAContinuousScoreWhenThereIsNoRightOrWrong) {
 TEST(Analysis, SaysWhenOnlyTheMarginFollowsAPeriod) {
   std::vector<Observation> all = simulate({.items = 30, .chance = weak_fourth});
   for (Observation& o : all) o.correct = true;
-  const Result r = analyse(data_from(all), quick());
+  AnalysisOptions options = quick();
+  options.requirements = {parse_requirement("no-period")};
+  const Result r = analyse(data_from(all), options);
   EXPECT_EQ(r.verdict.kind, VerdictKind::kNoPeriod);
   EXPECT_THAT(r.verdict.sentence, HasSubstr("does follow a period of 4"));
+  EXPECT_THAT(r.verdict.next_step, HasSubstr("the scores do"));
+  EXPECT_THAT(r.requirements.at(0).sentence, HasSubstr("does follow a period of 4"))
+      << "a requirement that passes must not hide it";
 }
 
 TEST(Analysis, CountsRepeatsButLeavesThemOut) {

@@ -202,7 +202,8 @@ Decision decide_no_period(const Result& r, const RequirementInput& input) {
       dip ? dip_text(r, *dip, input.all_equal) + " would have been found in four of five runs"
           : std::string("it is unknown how weak a phase would have been found");
   if (dip && *dip <= largest) {
-    return pass(fmt::format("No period was found ({}), and {} (asked for: {}).", p, found, asked));
+    return pass(fmt::format("No period was found ({}), and {} (asked for: {}).{}", p, found, asked,
+                            score_hint(r)));
   }
   return unknown(
       fmt::format("No period was found ({}), but {}, and {} is asked for; more items "

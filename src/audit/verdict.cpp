@@ -139,19 +139,6 @@ std::string all_alike(const Result& r, const VerdictInput& input) {
                      share ? "replies are right" : "scores are equal");
 }
 
-// Continuous scores that show a period which right/wrong does not. Several scores are looked at
-// beside it, so each must show it at its share of the level (Bonferroni).
-std::string score_hint(const Result& r) {
-  const double level = r.period.level / (1 + static_cast<double>(r.scores.size()));
-  for (const record::ScoreSummary& score : r.scores) {
-    if (score.period.value && !r.period.value && score.period.p_value.value_or(1) <= level) {
-      return fmt::format(" The {} does follow a period of {} ({}).", score.name,
-                         *score.period.value, p_text(score.period.p_value));
-    }
-  }
-  return "";
-}
-
 // What the known stride, which is another one than the period, looks like.
 std::string other_stride(const Result& r, const VerdictInput& input) {
   if (!input.known_stride || *input.known_stride % *r.period.value == 0) return "";
@@ -241,7 +228,8 @@ Verdict no_period(const Result& r, const VerdictInput& input) {
     v.sentence = fmt::format("No period found ({}): {}; {} {} overall.{}", p_text(r.period.p_value),
                              curve(r), score_word(r), value(r, r.mean.value), found);
   }
-  v.sentence += score_hint(r) + unseen(r, input.coverage);
+  const std::string hint = score_hint(r);
+  v.sentence += hint + unseen(r, input.coverage);
   v.next_step = *input.findable > kFindableShare / 2
                     ? "Run more items if smaller dips matter (kvphase plan says how many)."
                     : "Nothing to do for this task and length; other tasks and lengths need their "
@@ -250,6 +238,12 @@ Verdict no_period(const Result& r, const VerdictInput& input) {
     v.next_step =
         "The residues do differ more than noise explains: look at the curve for a position effect "
         "or a period that these positions cannot show.";
+  }
+  if (!hint.empty()) {
+    v.next_step =
+        "The answers do not show it here, but the scores do: ask more of the model (longer "
+        "prompts, "
+        "more records) and audit again before you rely on it.";
   }
   return v;
 }
@@ -333,6 +327,17 @@ std::string dip_text(const Result& r, double dip, bool nothing_varies) {
              ? "one phase in four weaker by " + difference(r, dip)
              : fmt::format("one phase in four with another score in {:.1f}% of its prompts",
                            100 * dip);
+}
+
+std::string score_hint(const Result& r) {
+  const double level = r.period.level / (1 + static_cast<double>(r.scores.size()));
+  for (const record::ScoreSummary& score : r.scores) {
+    if (score.period.value && !r.period.value && score.period.p_value.value_or(1) <= level) {
+      return fmt::format(" The {} does follow a period of {} ({}).", score.name,
+                         *score.period.value, p_text(score.period.p_value));
+    }
+  }
+  return "";
 }
 
 Verdict decide(const Result& r, const VerdictInput& input) {

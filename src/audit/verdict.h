@@ -43,6 +43,11 @@ inline constexpr double kMisfitLevel = 0.2;
 // in four with another score in 12.0% of its prompts".
 std::string dip_text(const record::Result& result, double dip, bool nothing_varies);
 
+// " The margin does follow a period of 4 (p = 0.0001)."; empty: none does, or the verdict has one.
+// Several continuous scores are looked at beside right/wrong, so each must show it at its share of
+// the level (Bonferroni).
+std::string score_hint(const record::Result& result);
+
 record::Verdict decide(const record::Result& result, const VerdictInput& input);
 
 }  // namespace kvphase::audit

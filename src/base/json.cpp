@@ -1,5 +1,7 @@
 #include "base/json.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -9,11 +11,28 @@
 
 namespace kvphase::base {
 
-Json parse_json(std::string_view text, std::string_view scope) {
+namespace {
+
+// Where and how a text stops being JSON. at: bytes read, the offending one included.
+std::string json_fault(std::string_view text, std::size_t at) {
+  if (at > text.size()) return "a text that ends inside a value; is it complete?";
+  const std::string_view before = text.substr(0, at == 0 ? 0 : at - 1);
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const std::size_t start = before.rfind('\n');
+  const std::size_t column = before.size() - (start == before.npos ? 0 : start + 1) + 1;
+  return fmt::format("a text that is not from line {}, column {} on", line, column);
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, std::string_view scope, std::string_view what) {
   try {
     return Json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    throw usage_error(scope, "expected valid JSON (NaN and Infinity are not), got: {}",
+  } catch (const nlohmann::json::parse_error& error) {
+    throw usage_error(scope, "{}{}expected valid JSON (NaN and Infinity are not), got {}", what,
+                      what.empty() ? "" : ": ", json_fault(text, error.byte));
+  } catch (const nlohmann::json::exception& error) {  // a number too large for a double
+    throw usage_error(scope, "{}{}expected valid JSON, got: {}", what, what.empty() ? "" : ": ",
                       error.what());
   }
 }

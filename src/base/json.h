@@ -14,8 +14,9 @@ namespace kvphase::base {
 
 using Json = nlohmann::ordered_json;
 
-// Parses text; scope names the source in the error ("[scope] expected JSON, got ...").
-Json parse_json(std::string_view text, std::string_view scope);
+// Parses text. The error says where it stops being JSON: "[scope] what: expected valid JSON, got
+// ...".
+Json parse_json(std::string_view text, std::string_view scope, std::string_view what = {});
 
 // A number for JSON: null when x is empty. Asserts that a present value is finite.
 Json number_or_null(std::optional<double> x);

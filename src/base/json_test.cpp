@@ -53,6 +53,19 @@ TEST(Json, ParseErrorNamesTheSource) {
             std::string::npos);
 }
 
+TEST(Json, ABrokenTextIsRefusedWithThePlace) {
+  const auto refusal = [](const char* text) {
+    return message_of([&] { parse_json(text, "analyze", "c.json"); });
+  };
+  EXPECT_NE(refusal("{\"n\": [4,\n4,").find("[analyze] c.json: expected valid JSON"),
+            std::string::npos)
+      << refusal("{\"n\": [4,\n4,");
+  EXPECT_NE(refusal("{\"n\": [4,\n4,").find("ends inside a value"), std::string::npos);
+  EXPECT_NE(refusal("{\n \"n\": x}").find("line 2, column 7"), std::string::npos)
+      << refusal("{\n \"n\": x}");
+  EXPECT_NE(refusal("").find("ends inside a value"), std::string::npos) << refusal("");
+}
+
 TEST(Json, AbsentNumberIsNull) {
   EXPECT_EQ(number_or_null(std::nullopt).dump(), "null");
   EXPECT_EQ(number_or_null(0.5).dump(), "0.5");

@@ -144,16 +144,7 @@ std::vector<Dataset> import_any(const fs::path& path, const ImportOptions& optio
   const std::size_t last = line.find_last_not_of(" \t\r");
   const bool object_in_a_line = line.front() == '{' && line[last] == '}' && line.size() > 2;
   if (object_in_a_line && !is_counts(first)) return import_json_lines(path, options);
-  base::Json whole = base::Json::parse(whole_text(path), nullptr, false);
-  if (whole.is_discarded()) {
-    // One object per line with a bad first line, or a broken file: parse again for the message.
-    try {
-      whole = base::Json::parse(whole_text(path));
-    } catch (const base::Json::exception& error) {
-      throw base::usage_error("analyze", "{}: expected valid JSON, got: {}", path.string(),
-                              error.what());
-    }
-  }
+  const base::Json whole = base::parse_json(whole_text(path), "analyze", path.string());
   if (!is_counts(whole)) {
     throw base::usage_error(
         "analyze",

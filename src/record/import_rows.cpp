@@ -107,6 +107,13 @@ Cell json_cell(const base::Json& value) {
   return {.kind = Cell::Kind::kText, .text = value.dump()};
 }
 
+// "item, answer, ... and 68 more"
+std::string listed(std::span<const std::string> names) {
+  constexpr std::size_t kShown = 12;
+  if (names.size() <= kShown) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} and {} more", fmt::join(names.first(kShown), ", "), names.size() - kShown);
+}
+
 Columns choose_columns(std::span<const std::string> names, const ImportOptions& options,
                        const std::string& file, std::vector<std::string>& notes) {
   Columns columns;
@@ -119,7 +126,7 @@ Columns choose_columns(std::span<const std::string> names, const ImportOptions& 
     if (!known(name)) {
       throw base::usage_error(
           "analyze", "{}: expected a column '{}' for the {}, got {}; did you mean '{}'?", file,
-          name, role.what, fmt::join(names, ", "), base::nearest_name(name, names));
+          name, role.what, listed(names), base::nearest_name(name, names));
     }
     columns.*role.column = name;
   }
@@ -154,14 +161,14 @@ Columns choose_columns(std::span<const std::string> names, const ImportOptions& 
     throw base::usage_error("analyze",
                             "{}: expected a column with the target's position or residue, got {}; "
                             "name it with --position or --residue",
-                            file, fmt::join(names, ", "));
+                            file, listed(names));
   }
   if (columns.correct.empty() && columns.score.empty() && columns.logprob.empty() &&
       columns.margin.empty()) {
     throw base::usage_error("analyze",
                             "{}: expected a column with right/wrong or a score, got {}; name it "
                             "with --correct, --score or --logprob",
-                            file, fmt::join(names, ", "));
+                            file, listed(names));
   }
   if (!guesses.empty()) {
     notes.push_back(fmt::format("columns taken by their names: {}", fmt::join(guesses, ", ")));

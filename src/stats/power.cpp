@@ -179,16 +179,16 @@ PeriodPower period_power(const SimulatedAudit& audit, const PeriodPowerOptions& 
     }
     const auto index = static_cast<std::uint64_t>(run);
     base::Random random(base::derive_seed(options.seed, "stats.period_power", {index}));
-    const auto found =
-        find_period(simulate(audit, random), {.permutations = options.permutations,
-                                              .other_permutations = options.permutations,
-                                              .level = options.level,
-                                              .seed = index,
-                                              .always_second = false});
+    PeriodOptions search{.permutations = options.permutations,
+                         .other_permutations = options.permutations,
+                         .level = options.level,
+                         .seed = index,
+                         .always_second = false};
+    if (options.known) search.min_period = search.max_period = audit.period;
+    const auto found = find_period(simulate(audit, random), search);
     if (options.known) {
-      const bool seen = std::ranges::any_of(found.candidates, [&](const PeriodCandidate& c) {
-        return c.period == audit.period && c.p_raw <= options.level;
-      });
+      const bool seen =
+          !found.candidates.empty() && found.candidates.front().p_raw <= options.level;
       named += seen ? 1 : 0;
       right += seen ? 1 : 0;
       continue;
