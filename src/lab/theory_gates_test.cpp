@@ -14,6 +14,15 @@
 namespace kvphase::lab {
 namespace {
 
+double network_loss(const TheorySetting& s, const Embeddings& embeddings,
+                    std::span<const TokenId> prompt, std::span<const double> coefficients) {
+  double loss = 0;
+  for (const PhaseOutcome& o : network_outcomes(s, embeddings, prompt, coefficients)) {
+    loss += o.loss / static_cast<double>(s.stride - 1);
+  }
+  return loss;
+}
+
 const TheorySetting kSmall = {
     .stride = 4, .heads = 2, .chunks = 3, .vocabulary = 64, .beta = 2, .gamma = 3};
 
@@ -40,6 +49,24 @@ TEST(TheoryPrompts, TheNetworkRunVectorByVectorHasTheClosedFormsLoss) {
     const double closed = chunkwise_loss(kSmall, rule);
     EXPECT_NEAR(network, closed, 1e-12) << "kappa " << kappa;
     fmt::print("kappa {}: network {:.12f}, closed form {:.12f}\n", kappa, network, closed);
+  }
+}
+
+TEST(TheoryPrompts, TheNetworkAnswersEveryPhaseAsTheClosedFormSays) {
+  base::Random random(9);
+  const Embeddings embeddings = equiangular(kSmall.vocabulary, 0.5);
+  for (const double concentration : {0.02, 1.0}) {
+    const Coefficients p = random_rule(kSmall, 1, concentration, random);
+    Coefficients all;
+    for (std::int64_t l = 0; l < kSmall.chunks; ++l) all.insert(all.end(), p.begin(), p.end());
+    const auto network = network_outcomes(kSmall, embeddings, draw_prompts(kSmall, 1, random), all);
+    const auto closed = static_outcomes(kSmall, p);
+    ASSERT_EQ(network.size(), closed.size());
+    for (std::size_t r = 0; r < closed.size(); ++r) {
+      EXPECT_NEAR(network[r].loss, closed[r].loss, 1e-12) << "position " << r;
+      EXPECT_NEAR(network[r].probability, closed[r].probability, 1e-12) << "position " << r;
+      EXPECT_NEAR(network[r].accuracy, closed[r].accuracy, 1e-12) << "position " << r;
+    }
   }
 }
 

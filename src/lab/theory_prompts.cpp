@@ -6,6 +6,8 @@
 namespace kvphase::lab {
 namespace {
 
+constexpr double kTie = 1e-9;  // logits closer than this tie
+
 using Vector = std::vector<double>;
 
 double dot(std::span<const double> a, std::span<const double> b) {
@@ -60,8 +62,9 @@ Embeddings nearly_equiangular(std::int64_t vocabulary, double kappa, std::int64_
   return e;
 }
 
-double network_loss(const TheorySetting& s, const Embeddings& embeddings,
-                    std::span<const TokenId> prompt, std::span<const double> coefficients) {
+std::vector<PhaseOutcome> network_outcomes(const TheorySetting& s, const Embeddings& embeddings,
+                                           std::span<const TokenId> prompt,
+                                           std::span<const double> coefficients) {
   const auto S = static_cast<std::size_t>(s.stride), L = static_cast<std::size_t>(s.chunks);
   const auto width = static_cast<std::size_t>(embeddings.width);
   const auto embedding = [&](std::size_t token) {
@@ -84,7 +87,8 @@ double network_loss(const TheorySetting& s, const Embeddings& embeddings,
       values.back().push_back(compressed(Gate::kValue, h, l));
     }
   }
-  double loss = 0;
+  std::vector<PhaseOutcome> outcomes(S - 1);
+  const double share = 1 / static_cast<double>(L);
   for (std::size_t l = 0; l < L; ++l) {
     for (std::size_t r = 0; r + 1 < S; ++r) {
       const auto query = embedding(prompt[l * S + r]);
@@ -95,14 +99,21 @@ double network_loss(const TheorySetting& s, const Embeddings& embeddings,
         const Vector attention = softmax(scores);
         for (std::size_t c = 0; c < L; ++c) add(output, attention[c], values[h][c]);
       }
+      const double right = s.beta * dot(embedding(prompt[l * S + r + 1]), output);
       double sum = 0;
+      int better = 0, ties = 0;
       for (std::size_t n = 0; n < static_cast<std::size_t>(s.vocabulary); ++n) {
-        sum += std::exp(s.beta * dot(embedding(n), output));
+        const double logit = s.beta * dot(embedding(n), output);
+        sum += std::exp(logit);
+        ties += std::abs(logit - right) <= kTie;
+        better += logit > right + kTie;
       }
-      loss += std::log(sum) - s.beta * dot(embedding(prompt[l * S + r + 1]), output);
+      outcomes[r].loss += share * (std::log(sum) - right);
+      outcomes[r].probability += share * std::exp(right) / sum;
+      outcomes[r].accuracy += better > 0 ? 0 : share / ties;
     }
   }
-  return loss / static_cast<double>(L * (S - 1));
+  return outcomes;
 }
 
 }  // namespace kvphase::lab

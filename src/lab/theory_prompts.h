@@ -32,9 +32,11 @@ Embeddings equiangular(std::int64_t vocabulary, double kappa);
 Embeddings nearly_equiangular(std::int64_t vocabulary, double kappa, std::int64_t width,
                               base::Random& random);
 
-// The mean loss in nats over every query of one prompt ([L][S] tokens), each chunk with its own
-// coefficients, [L][2][m][S].
-double network_loss(const TheorySetting& setting, const Embeddings& embeddings,
-                    std::span<const TokenId> prompt, std::span<const double> coefficients);
+// What the network does with the queries at positions 0..S-2 of one prompt ([L][S] tokens), the
+// mean over the chunks; every chunk has its own coefficients, [L][2][m][S].
+std::vector<PhaseOutcome> network_outcomes(const TheorySetting& setting,
+                                           const Embeddings& embeddings,
+                                           std::span<const TokenId> prompt,
+                                           std::span<const double> coefficients);
 
 }  // namespace kvphase::lab

@@ -144,32 +144,65 @@ bool is_one_hot(const TheorySetting& s, std::span<const double> rule, double tol
   return true;
 }
 
-RuleSearch search_rules(const TheorySetting& s, std::int64_t random_rules,
-                        std::int64_t optimised_rules, std::uint64_t seed) {
+RuleSearch search_rules(const TheorySetting& s, const RuleSearchOptions& options) {
   RuleSearch search = {.setting = s,
                        .best_one_hot = one_hot_range(s).best_loss,
                        .lowest_random = kInfinity,
                        .lowest_optimised = kInfinity};
   constexpr double kConcentrations[] = {0.05, 0.3, 1, 5};
   const auto start = [&](std::string_view name, std::int64_t i) {
-    base::Random random(base::derive_seed(seed, name, {static_cast<std::uint64_t>(i)}));
-    const std::int64_t copies = i % 2 == 0 ? 1 : s.chunks;
+    base::Random random(base::derive_seed(options.seed, name, {static_cast<std::uint64_t>(i)}));
+    const std::int64_t copies = options.chunkwise && i % 2 != 0 ? s.chunks : 1;
     return random_rule(s, copies, kConcentrations[(i / 2) % 4], random);
   };
   const auto count = [&](double loss, double& lowest) {
     lowest = std::min(lowest, loss - search.best_one_hot);
     search.below += loss < search.best_one_hot - kRounding;
   };
-  for (; search.random < random_rules || search.random % 2 != 0; ++search.random) {
+  for (; search.random < options.random || search.random % 2 != 0; ++search.random) {
     count(loss_of(s, start("random rule", search.random)), search.lowest_random);
   }
-  for (; search.optimised < optimised_rules || search.optimised % 2 != 0; ++search.optimised) {
+  for (; search.optimised < options.optimised || search.optimised % 2 != 0; ++search.optimised) {
     const LocalMinimum end = descend_on_simplices(s, start("optimised rule", search.optimised));
     count(end.loss, search.lowest_optimised);
     search.at_best += std::abs(end.loss - search.best_one_hot) <= 1e-9;
     search.optimised_one_hot += is_one_hot(s, end.rule, 1e-6);
   }
   return search;
+}
+
+double one_hot_slack(const TheorySetting& s) {
+  const Coefficients rule = one_hot(s, one_hot_range(s).best);
+  Coefficients gradient(rule.size());
+  static_loss(s, rule, gradient);
+  const auto S = static_cast<std::size_t>(s.stride);
+  double slack = kInfinity;
+  for (std::size_t i = 0; i < rule.size(); ++i) {
+    if (rule[i] == 0) continue;
+    const std::size_t row = i / S * S;
+    for (std::size_t j = row; j < row + S; ++j) {
+      if (j != i) slack = std::min(slack, gradient[j] - gradient[i]);
+    }
+  }
+  return slack;
+}
+
+std::optional<double> largest_beta(TheorySetting s) {
+  const auto stable = [&](double beta) {
+    s.beta = beta;
+    return one_hot_slack(s) > 0;
+  };
+  constexpr double kStep = 0.25, kMost = 100;
+  double low = kStep;
+  while (low <= kMost && stable(low)) low += kStep;
+  if (low > kMost) return std::nullopt;
+  double high = low;
+  low -= kStep;
+  for (int i = 0; i < 40; ++i) {
+    const double middle = (low + high) / 2;
+    (stable(middle) ? low : high) = middle;
+  }
+  return low;
 }
 
 }  // namespace kvphase::lab

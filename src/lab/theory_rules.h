@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,8 +54,21 @@ struct RuleSearch {
   std::int64_t optimised_one_hot = 0;
 };
 
-// `random_rules` and `optimised_rules` are each rounded up to an even number.
-RuleSearch search_rules(const TheorySetting& setting, std::int64_t random_rules,
-                        std::int64_t optimised_rules, std::uint64_t seed);
+struct RuleSearchOptions {
+  std::int64_t random = 200;   // rounded up to even
+  std::int64_t optimised = 4;  // local minima, rounded up to even
+  bool chunkwise = true;       // false: only rules that are the same in every chunk, much faster
+  std::uint64_t seed = 1;
+};
+RuleSearch search_rules(const TheorySetting& setting, const RuleSearchOptions& options);
+
+// By how much, to first order, the best one-hot assignment loses most cheaply by moving any mass:
+// the least derivative of the loss along an edge of a simplex, in nats per unit of mass. Negative:
+// one-hot is not even a local minimum.
+double one_hot_slack(const TheorySetting& setting);
+
+// The beta at which that slack becomes zero, all else as in the setting; empty when it is positive
+// up to 100.
+std::optional<double> largest_beta(TheorySetting setting);
 
 }  // namespace kvphase::lab

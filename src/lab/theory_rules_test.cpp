@@ -53,7 +53,7 @@ TEST(TheoryRules, NoRandomOrOptimisedRuleIsBelowTheBestOneHotAssignment) {
   for (const std::int64_t stride : {3, 5, 8}) {
     for (const std::int64_t heads : {std::int64_t{1}, stride - 1}) {
       const TheorySetting s = {.stride = stride, .heads = heads, .chunks = 4, .vocabulary = 256};
-      const RuleSearch search = search_rules(s, 200, 4, 3);
+      const RuleSearch search = search_rules(s, {.random = 200, .optimised = 4, .seed = 3});
       EXPECT_EQ(search.below, 0) << "S " << stride << ", m " << heads;
       EXPECT_GE(search.lowest_optimised, -1e-12);
       EXPECT_EQ(search.optimised_one_hot, search.optimised);
@@ -69,11 +69,38 @@ TEST(TheoryRules, WithLogitsTooLargeForTheVocabularyTheSearchFindsRulesBelowOneH
   // Outside the theorem: beta A(1/2) above log N, so a head may serve two positions by halves.
   const TheorySetting s = {
       .stride = 4, .heads = 1, .chunks = 4, .vocabulary = 256, .beta = 12, .gamma = 8};
-  const RuleSearch search = search_rules(s, 2, 8, 3);
+  const RuleSearch search = search_rules(s, {.random = 2, .optimised = 8, .seed = 3});
   fmt::print("lowest of {} local minima: {:.3f} nats from one-hot\n", search.optimised,
              search.lowest_optimised);
   EXPECT_LT(search.lowest_optimised, -0.1);
   EXPECT_GT(search.below, 0);
+}
+
+TEST(TheoryRules, OneHotStopsBeingALocalMinimumWhereTheDerivationSays) {
+  // One head: where moving value mass from its own position's successor to another's gains, at the
+  // query for the other, what it costs at its own (docs/theory.md).
+  for (const std::int64_t vocabulary : {256, 4096, 65'536}) {
+    const TheorySetting s = {.stride = 6, .heads = 1, .chunks = 8, .vocabulary = vocabulary};
+    const std::optional<double> found = largest_beta(s);
+    ASSERT_TRUE(found);
+    const double beta = *found, a = 1 / (1 + 7 * std::exp(-s.gamma)), b = (1 - a) / 7;
+    const double rest = static_cast<double>(vocabulary) - 8;
+    const double own = rest + std::exp(beta * a) + 7 * std::exp(beta * b);
+    const double other = rest + 8 * std::exp(beta / 8);
+    const double cost = a - (a * std::expm1(beta * a) + (1 - a) * std::expm1(beta * b)) / own;
+    const double gain = 1.0 / 8 + 4 * std::expm1(beta / 8) / other;
+    EXPECT_NEAR(cost, gain, 1e-9);
+    const double simple = std::log(static_cast<double>(vocabulary) * (8 * a - 1)) / a;
+    fmt::print("N {}: largest beta {:.4f}; for a large vocabulary {:.4f}\n", vocabulary, beta,
+               simple);
+    EXPECT_LT(beta, simple);
+    EXPECT_NEAR(beta, simple, 0.25 * std::pow(256.0 / static_cast<double>(vocabulary), 0.7));
+    TheorySetting beyond = s;
+    beyond.beta = *found + 0.5;
+    EXPECT_LT(
+        search_rules(beyond, {.random = 2, .optimised = 8, .chunkwise = false}).lowest_optimised,
+        -1e-6);
+  }
 }
 
 }  // namespace
