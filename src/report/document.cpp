@@ -38,6 +38,29 @@ std::string legend_html(const std::vector<LegendEntry>& legend) {
   return html + "</ul>\n";
 }
 
+std::string figures_html(const std::vector<Chart>& charts) {
+  if (charts.empty()) return "";
+  std::string html =
+      "<section>\n<h2>Figures</h2>\n<noscript><p>The figures need JavaScript; the tables under "
+      "them hold the same numbers.</p></noscript>\n";
+  int number = 0;
+  for (const Chart& chart : charts) {
+    ++number;
+    const std::string id = escape_html(chart.id);
+    html += fmt::format("<figure id=\"{}\" aria-labelledby=\"{}-caption\">\n", id, id);
+    html += legend_html(chart.legend);
+    html += fmt::format("<div class=\"chart\" aria-label=\"{}\"></div>\n",
+                        escape_html(chart.description));
+    html += "<script type=\"application/json\">" + json_for_script(chart.spec) + "</script>\n";
+    html += fmt::format("<figcaption id=\"{}-caption\"><b>Figure {}. {}.</b> {}</figcaption>\n", id,
+                        number, escape_html(chart.title), escape_html(chart.caption));
+    html += fmt::format("<details><summary>In words and numbers</summary>\n{}{}</details>\n",
+                        paragraph(chart.description), table_html(chart.data, ""));
+    html += "</figure>\n";
+  }
+  return html + "</section>\n";
+}
+
 std::string document_html(std::string_view title, std::string_view body,
                           std::string_view css_class) {
   std::string html = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";

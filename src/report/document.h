@@ -20,4 +20,7 @@ std::string paragraph(std::string_view text, std::string_view css_class = "");
 std::string list_items(const std::vector<std::string>& texts);
 std::string legend_html(const std::vector<LegendEntry>& legend);
 
+// A section of numbered figures, each with its table behind a click; empty for no charts.
+std::string figures_html(const std::vector<Chart>& charts);
+
 }  // namespace kvphase::report

@@ -224,30 +224,6 @@ std::string numbers_html(const Result& result, const std::optional<Result>& cont
          "</section>\n";
 }
 
-std::string charts_html(const Result& result, const std::optional<Result>& control) {
-  const std::vector<Chart> charts = charts_of(result, control);
-  if (charts.empty()) return "";
-  std::string html =
-      "<section>\n<h2>Figures</h2>\n<noscript><p>The figures need JavaScript; the tables under "
-      "them hold the same numbers.</p></noscript>\n";
-  int number = 0;
-  for (const Chart& chart : charts) {
-    ++number;
-    const std::string id = escape_html(chart.id);
-    html += fmt::format("<figure id=\"{}\" aria-labelledby=\"{}-caption\">\n", id, id);
-    html += legend_html(chart.legend);
-    html += fmt::format("<div class=\"chart\" aria-label=\"{}\"></div>\n",
-                        escape_html(chart.description));
-    html += "<script type=\"application/json\">" + json_for_script(chart.spec) + "</script>\n";
-    html += fmt::format("<figcaption id=\"{}-caption\"><b>Figure {}. {}.</b> {}</figcaption>\n", id,
-                        number, escape_html(chart.title), escape_html(chart.caption));
-    html += fmt::format("<details><summary>In words and numbers</summary>\n{}{}</details>\n",
-                        paragraph(chart.description), table_html(chart.data, ""));
-    html += "</figure>\n";
-  }
-  return html + "</section>\n";
-}
-
 std::string positions_html(const Result& result) {
   const record::PositionCheck& p = result.positions;
   std::string html = "<section>\n<h2>Position check</h2>\n";
@@ -407,7 +383,7 @@ std::string html_report(const Result& result, const std::optional<Result>& contr
   html += sequential_html(result);
   html += warnings_html(result);
   html += numbers_html(result, control);
-  html += charts_html(result, control);
+  html += figures_html(charts_of(result, control));
   html += contrasts_html(result);
   html += positions_html(result);
   html += missing_html(result);
