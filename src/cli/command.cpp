@@ -16,6 +16,8 @@ constexpr std::array kCommands = {
     Command{"calibrate", "Measure false alarms, coverage and power of the statistics",
             add_calibrate, false},
     Command{"plan", "How many items, prompts and tokens an audit needs", add_plan, false},
+    Command{"theory", "The idealised model: which positions heads learn to keep, and why",
+            add_theory, false},
     Command{"presets", "The named model designs, their sizes and cache costs", add_presets},
     Command{"export", "A full-attention checkpoint as GGUF or as a Hugging Face folder",
             add_export},
