@@ -70,6 +70,7 @@ struct GroupSpread {
   double se = 0;              // of the replicates
   std::optional<double> low;  // simultaneous bounds
   std::optional<double> high;
+  double worth = 0;  // independent observations that would have the replicates' spread
 };
 
 constexpr double kNoWidth = 1e-12;  // relative: replicates that differ by the order of additions
@@ -120,10 +121,12 @@ class Replicates {
               std::span<const std::int64_t> units, std::int64_t all_units, const std::string& over,
               const std::string& suffix) {
     options_ = options;
+    freedom_ = std::max(0.0, static_cast<double>(result.items) - 1);
     const std::string method = "percentile " + over + suffix;
     result.method = method;
     std::vector<GroupSpread> spread;
-    for (std::size_t g = 0; g < by_group_.size(); ++g) spread.push_back(spread_of(result, g));
+    for (std::size_t g = 0; g < by_group_.size(); ++g)
+      spread.push_back(spread_of(result, g, units[g]));
     percentile(result.mean, mean_, all_units, method);
     if (!mean_.empty()) {
       bound_groups(spread, units);
@@ -141,7 +144,7 @@ class Replicates {
  private:
   static constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
-  GroupSpread spread_of(const GroupBootstrap& result, std::size_t g) const {
+  GroupSpread spread_of(const GroupBootstrap& result, std::size_t g, std::int64_t units) const {
     const Estimate& e = result.groups[g].mean;
     if (!e.value) return {};
     GroupSpread s{.present = true, .mean = *e.value};
@@ -157,6 +160,8 @@ class Replicates {
     const double variance = count > 0 ? std::max(0.0, squares - sum * sum / count) / count : 0;
     s.se = std::sqrt(variance);
     s.alike = s.se <= kNoWidth * (1 + std::abs(s.mean));
+    s.worth = s.alike ? static_cast<double>(units)
+                      : std::min(static_cast<double>(e.n), s.mean * (1 - s.mean) / variance);
     if (options_.right_wrong && !s.alike) {
       // Near 0 and 1 few replicates differ; Agresti and Coull's variance keeps the width honest.
       const double n = static_cast<double>(e.n) + 4;
@@ -233,11 +238,25 @@ class Replicates {
     }
   }
 
+  // Korn and Graubard (1998): fewer where few items say how much they vary.
+  double worth(const GroupSpread& s, double alpha) const {
+    if (s.alike || freedom_ < 1) return s.worth;
+    const double ratio = normal_quantile(alpha) / student_quantile(alpha, freedom_);
+    return s.worth * ratio * ratio;
+  }
+
   void bound_extremes(GroupBootstrap& result, const std::vector<GroupSpread>& spread,
                       const std::string& method) const {
     for (Estimate* e : {&result.worst, &result.best, &result.gap}) {
       e->level = options_.level;
       e->method = method;
+    }
+    if (options_.right_wrong) {
+      for (Estimate* e : {&result.worst, &result.best}) {
+        e->method =
+            "Clopper-Pearson with the observations that the bootstrap finds the data worth "
+            "(Korn and Graubard), all groups at once";
+      }
     }
     const auto unbounded =
         std::ranges::find_if(spread, [](const auto& s) { return s.present && !s.low; });
@@ -252,12 +271,24 @@ class Replicates {
     for (const GroupSpread& s : spread) {
       if (s.present) groups.push_back(&s);
     }
-    const auto low = [](const GroupSpread* s) { return *s->low; };
-    const auto high = [](const GroupSpread* s) { return *s->high; };
-    result.worst.low = std::ranges::min(groups, {}, low)->low;
-    result.worst.high = std::ranges::min(groups, {}, high)->high;
-    result.best.low = std::ranges::max(groups, {}, low)->low;
-    result.best.high = std::ranges::max(groups, {}, high)->high;
+    // Where all groups' upper bounds hold together, so does the smallest of them for the worst
+    // mean; where the worst group's own lower bound holds, so does the smallest of all.
+    const double alpha = (1 - options_.level) / 2;
+    const double shared = alpha / static_cast<double>(groups.size());
+    const auto low = [&](const GroupSpread* s, double a) {
+      return options_.right_wrong ? exact_share_lower(s->mean, worth(*s, a), a) : *s->low;
+    };
+    const auto high = [&](const GroupSpread* s, double a) {
+      return options_.right_wrong ? exact_share_upper(s->mean, worth(*s, a), a) : *s->high;
+    };
+    for (const GroupSpread* s : groups) {
+      const auto least = [](std::optional<double>& x, double y) { x = x ? std::min(*x, y) : y; };
+      const auto most = [](std::optional<double>& x, double y) { x = x ? std::max(*x, y) : y; };
+      least(result.worst.low, low(s, alpha));
+      least(result.worst.high, high(s, shared));
+      most(result.best.low, low(s, shared));
+      most(result.best.high, high(s, alpha));
+    }
     if (!result.gap.value) return;
     double least = 0;
     double most = *result.gap.value;
@@ -289,7 +320,8 @@ class Replicates {
       "one observation, or all alike: there is no spread to resample";
 
   BootstrapOptions options_;
-  double range_ = 0;  // quantile of the range of studentised deviations
+  double freedom_ = 0;  // items - 1; 0: of counts, whose variance is known
+  double range_ = 0;    // quantile of the range of studentised deviations
   std::vector<double> mean_;
   std::vector<std::vector<double>> by_group_;  // per replicate; NaN: no observation was drawn
   std::vector<double> worst_count_;

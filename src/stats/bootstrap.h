@@ -6,12 +6,16 @@
 //
 // The mean and every group's mean have percentile intervals. Worst, best and gap are chosen after
 // looking at all groups, so a percentile interval of the replicates' own extremes is biased and
-// even leaves out its estimate where groups tie. Their intervals come from bounds that hold for all
-// groups at once, from the studentised deviations z_g = (m*_g - m_g) / se_g of the replicates
-// (se_g the replicates' standard deviation): worst from min_g(m_g - T se_g) to min_g(m_g + T' se_g)
-// with T, T' quantiles of max_g z_g and -min_g z_g; gap, as in Tukey's range method, from the
-// quantile of max_g z_g - min_g z_g, over all pairs. They contain their estimate, hold where groups
-// tie, and are wider than needed where one group stands far apart.
+// even leaves out its estimate where groups tie. Their intervals come from bounds of the groups.
+// Worst: from the smallest of all lower bounds, each at half of 1 - level (the worst group's own
+// must hold), to the smallest of all upper bounds, which hold together (Bonferroni); best likewise.
+// Right or wrong: the bounds are those of Clopper and Pearson with the number of independent
+// observations whose variance is that of the replicates, at most n, times (z/t)^2 for few items
+// (Korn and Graubard 1998): near 0 and 1 a standard error is too small on the side that matters.
+// Other scores: m_g - T se_g and m_g + T' se_g with se_g the replicates' standard deviation and T,
+// T' quantiles of max_g z_g and -min_g z_g, z_g = (m*_g - m_g) / se_g. Gap, as in Tukey's range
+// method: from the quantile of max_g z_g - min_g z_g, over all pairs. They contain their estimate,
+// hold where groups tie, and are wider than needed where one group stands far apart.
 //
 // A group without spread (one observation, all right, all wrong) tells the bootstrap nothing. Right
 // or wrong: its exact Clopper-Pearson bound takes its place, one observation per item, all groups

@@ -27,7 +27,7 @@ struct Setting {
 // Audits without a period. "aligned": every item starts at position 0, which is the harder case for
 // drift; else items start anywhere below 1,000.
 std::vector<Setting> null_settings() {
-  return {
+  std::vector<Setting> settings = {
       {"20 items", {.items = 20}},
       {"50 items", {.items = 50}},
       {"200 items", {.items = 200}},
@@ -77,6 +77,18 @@ std::vector<Setting> null_settings() {
         .wave_length = 24,
         .wave_shape = WaveShape::kStep}},
   };
+  for (const std::int64_t offsets : {12, 16, 20}) {
+    settings.push_back(
+        {fmt::format("200 items, half of {} offsets 1.4 logits above the other half, aligned",
+                     offsets),
+         {.items = 200,
+          .offsets = offsets,
+          .start_range = 0,
+          .wave = 0.7,
+          .wave_length = static_cast<double>(offsets),
+          .wave_shape = WaveShape::kStep}});
+  }
+  return settings;
 }
 
 struct CountSetting {
@@ -87,6 +99,7 @@ struct CountSetting {
   double weak = 0;             // taken from one random residue
   double spread = 0;           // residues differ by up to this either way (uniform)
   double triangle = 0;         // a triangle over all residues: from top to bottom
+  double step = 0;             // taken from the second half of the residues
   std::vector<double> phases;  // shares in place of accuracy, one per phase
   SimulatedAudit audit;        // used when n is 0: paired items, counted
 };
@@ -102,6 +115,7 @@ ResidueCounts simulate_counts(const CountSetting& s, base::Random& random) {
     if (s.spread > 0) share += s.spread * (2 * random.uniform() - 1);
     const double side = std::abs(2 * static_cast<double>(r) / static_cast<double>(m) - 1);
     share += s.triangle * (side - 0.5);
+    if (2 * r >= m) share -= s.step;
     counts.n.push_back(s.n);
     counts.correct.push_back(draw_binomial(s.n, share, random));
   }
@@ -109,7 +123,7 @@ ResidueCounts simulate_counts(const CountSetting& s, base::Random& random) {
 }
 
 std::vector<CountSetting> count_settings() {
-  return {
+  std::vector<CountSetting> settings = {
       {.name = "counts mod 24, 1,000 independent prompts each, accuracy 0.2",
        .n = 1000,
        .accuracy = 0.2},
@@ -158,6 +172,17 @@ std::vector<CountSetting> count_settings() {
       {.name = "counts mod 24 of 200 paired items, depth trend of 2 logits",
        .audit = {.items = 200, .start_range = 0, .depth_trend = 2}},
   };
+  for (const std::int64_t modulus : {8, 12, 16, 24, 32}) {
+    settings.push_back(
+        {.name = fmt::format(
+             "counts mod {}, 400 prompts each, the second half at 60 %, the first at 90 %",
+             modulus),
+         .modulus = modulus,
+         .n = 400,
+         .accuracy = 0.9,
+         .step = 0.3});
+  }
+  return settings;
 }
 
 struct PowerSetting {
@@ -313,7 +338,10 @@ class Study {
       coverage(items, {0.443, 0.697, 0.652, 0.313}, "4 phases 38 points apart", true);
     }
     coverage(50, {0.8, 0.8, 0.8, 0.6}, "one weak phase of 4, three alike", true);
-    coverage(50, {0.8, 0.8, 0.8, 0.8}, "4 phases alike", false);
+    for (const double share : {0.05, 0.2, 0.5, 0.8, 0.95}) {
+      coverage(50, std::vector<double>(4, share),
+               share == 0.8 ? "4 phases alike" : fmt::format("4 phases alike at {}", share), false);
+    }
     for (const auto& s : power_settings()) power(s);
     for (const auto& s : count_power_settings()) count_power(s);
     result_.options = options_;
@@ -398,10 +426,11 @@ class Study {
       mean += share / static_cast<double>(phases);
     }
     const double worst = std::ranges::min(shares);
-    const double gap = std::ranges::max(shares) - worst;
+    const double best = std::ranges::max(shares);
+    const double gap = best - worst;
     const std::string name = fmt::format("{} items, {}", items, what);
     if (left_out(name)) return;
-    std::int64_t hits[3] = {};
+    std::int64_t hits[4] = {};
     for (std::int64_t run = 0; run < options_.coverage_runs; ++run) {
       base::Random random = stream(name, run);
       const auto b =
@@ -415,10 +444,11 @@ class Study {
       hits[0] += covers(b.mean, mean);
       hits[1] += covers(b.worst, worst);
       hits[2] += covers(b.gap, gap);
+      hits[3] += covers(b.best, best);
     }
-    const char* labels[3] = {"95 % interval covers the mean", "95 % interval covers the worst",
-                             "95 % interval covers the gap"};
-    for (int k = 0; k < 3; ++k) {
+    const char* labels[4] = {"95 % interval covers the mean", "95 % interval covers the worst",
+                             "95 % interval covers the gap", "95 % interval covers the best"};
+    for (int k = 0; k < 4; ++k) {
       add(CalibrationKind::kCoverage, name + (apart ? "" : " (the gap is 0)"), labels[k], hits[k],
           options_.coverage_runs, {}, {});
     }

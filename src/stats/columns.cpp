@@ -145,23 +145,60 @@ std::span<const double> ColumnFolder::trend(int degree) const {
   return std::span(basis_).first(static_cast<std::size_t>(degree) * columns());
 }
 
-ColumnFolder::Fit ColumnFolder::fit(const std::vector<double>& y, std::int64_t s,
-                                    int degree) const {
-  const GroupFit full = phases(s, degree);
-  const GroupFit without = phases(1, degree);
+// Phases mod s beside phases mod `from`; `one` is the best phase mod s alone beside them.
+ColumnFolder::Fit ColumnFolder::fit(const std::vector<double>& y, std::int64_t s, std::int64_t from,
+                                    std::span<const double> trend) const {
+  const auto grouped = [&](std::int64_t groups, const auto& group_of) {
+    std::vector<std::size_t> group;
+    for (const auto p : positions_) group.push_back(static_cast<std::size_t>(group_of(p)));
+    return GroupFit(weights_, std::move(group), static_cast<std::size_t>(groups), trend);
+  };
+  const GroupFit full = grouped(s, [&](std::int64_t p) { return p % s; });
+  const GroupFit without = grouped(from, [&](std::int64_t p) { return p % from; });
   const double explained = full.explained(y);
   const double base = without.explained(y);
   double one = 0;
   for (std::int64_t g = 0; g < s; ++g) {
-    std::vector<std::size_t> group;
-    for (const auto p : positions_) group.push_back(p % s == g ? 1 : 0);
-    one = std::max(one, GroupFit(weights_, std::move(group), 2, trend(degree)).explained(y) - base);
+    const GroupFit alone =
+        grouped(from + 1, [&](std::int64_t p) { return p % s == g ? from : p % from; });
+    one = std::max(one, alone.explained(y) - base);
   }
   return {.between = std::max(0.0, explained - base),
           .phases = full.terms() - without.terms(),
           .within = std::max(0.0, squares(y) - explained),
           .left = static_cast<double>(columns()) - full.terms(),
           .one = one};
+}
+
+ColumnFolder::Fit ColumnFolder::fit(const std::vector<double>& y, std::int64_t s,
+                                    int degree) const {
+  return fit(y, s, 1, trend(degree));
+}
+
+ColumnFolder::Fit ColumnFolder::fit_beside_step(const std::vector<double>& y, std::int64_t s,
+                                                std::int64_t from, int degree) const {
+  constexpr std::size_t kAside = 2;        // columns on either side of a step, at least
+  constexpr std::int64_t kMostCycles = 8;  // with more of them a step is no period any more
+  const auto smooth = trend(degree);
+  std::vector<double> best(smooth.begin(), smooth.end());
+  if (positions_.back() - positions_.front() + 1 < kMostCycles * s) {
+    const std::size_t n = columns();
+    std::vector<std::size_t> group;
+    for (const auto p : positions_) group.push_back(static_cast<std::size_t>(p % from));
+    double most = -1;
+    for (std::size_t at = kAside; at + kAside <= n; ++at) {
+      std::vector<double> beside(smooth.begin(), smooth.end());
+      const double size = std::sqrt(
+          std::accumulate(weights_.begin() + static_cast<std::ptrdiff_t>(at), weights_.end(), 0.0));
+      for (std::size_t j = 0; j < n; ++j) beside.push_back(j < at ? 0 : root_weights_[j] / size);
+      const double explained =
+          GroupFit(weights_, group, static_cast<std::size_t>(from), beside).explained(y);
+      if (explained <= most) continue;
+      most = explained;
+      best = std::move(beside);
+    }
+  }
+  return fit(y, s, from, best);
 }
 
 AddedPhases::AddedPhases(const ColumnFolder& columns, std::int64_t from,

@@ -61,7 +61,7 @@ class ColumnFolder {
   GroupFit phases(std::int64_t s, int degree) const;
   double squares(std::span<const double> y) const;  // weighted, around 0
 
-  // Column means y on phases mod s beside a constant and a trend of `degree`. Sums of squares.
+  // Column means y on phases mod s beside others. Sums of squares.
   struct Fit {
     double between = 0;  // explained by the phases
     double phases = 0;   // its degrees of freedom
@@ -69,10 +69,18 @@ class ColumnFolder {
     double left = 0;     // its degrees of freedom
     double one = 0;      // the most that one phase against all others explains
   };
+  // Beside a constant and a trend of `degree`.
   Fit fit(const std::vector<double>& y, std::int64_t s, int degree) const;
+  // Beside phases mod `from` (1, or a divisor of s), a trend of `degree` and, where the columns
+  // hold fewer than 8 cycles of s, the one step between two columns that explains most beside
+  // these.
+  Fit fit_beside_step(const std::vector<double>& y, std::int64_t s, std::int64_t from,
+                      int degree) const;
 
  private:
   std::span<const double> trend(int degree) const;
+  Fit fit(const std::vector<double>& y, std::int64_t s, std::int64_t from,
+          std::span<const double> trend) const;
 
   std::vector<std::int64_t> positions_;
   std::vector<double> root_weights_;

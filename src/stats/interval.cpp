@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/math/distributions/beta.hpp>
 #include <boost/math/distributions/normal.hpp>
+#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 
 #include "base/error.h"
@@ -32,20 +33,32 @@ Estimate share(std::int64_t correct, std::int64_t n, double level, const char* m
 }
 
 double lower(std::int64_t correct, std::int64_t n, double alpha) {
-  if (correct == 0) return 0;
-  const boost::math::beta_distribution<> beta(static_cast<double>(correct),
-                                              static_cast<double>(n - correct + 1));
-  return boost::math::quantile(beta, alpha);
+  return exact_share_lower(static_cast<double>(correct) / static_cast<double>(n),
+                           static_cast<double>(n), alpha);
 }
 
 double upper(std::int64_t correct, std::int64_t n, double alpha) {
-  if (correct == n) return 1;
-  const boost::math::beta_distribution<> beta(static_cast<double>(correct + 1),
-                                              static_cast<double>(n - correct));
-  return boost::math::quantile(boost::math::complement(beta, alpha));
+  return exact_share_upper(static_cast<double>(correct) / static_cast<double>(n),
+                           static_cast<double>(n), alpha);
 }
 
 }  // namespace
+
+double exact_share_lower(double share, double n, double alpha) {
+  if (share == 0) return 0;
+  const boost::math::beta_distribution<> beta(share * n, n - share * n + 1);
+  return boost::math::quantile(beta, alpha);
+}
+
+double exact_share_upper(double share, double n, double alpha) {
+  if (share == 1) return 1;
+  const boost::math::beta_distribution<> beta(share * n + 1, n - share * n);
+  return boost::math::quantile(boost::math::complement(beta, alpha));
+}
+
+double student_quantile(double p, double df) {
+  return boost::math::quantile(boost::math::students_t_distribution<>(df), p);
+}
 
 double normal_quantile(double p) {
   return boost::math::quantile(boost::math::normal_distribution<>(), p);

@@ -23,7 +23,13 @@ Estimate clopper_pearson(std::int64_t correct, std::int64_t n, double level = 0.
 Estimate clopper_pearson_lower(std::int64_t correct, std::int64_t n, double alpha = 0.05);
 Estimate clopper_pearson_upper(std::int64_t correct, std::int64_t n, double alpha = 0.05);
 
-// Quantile of the standard normal, 0 < p < 1.
+// The same bounds where n need not be whole: the observations that a cluster sample is worth (Korn
+// and Graubard 1998), with `share` of them right. n > 0, 0 <= share <= 1.
+double exact_share_lower(double share, double n, double alpha);
+double exact_share_upper(double share, double n, double alpha);
+
+// Quantile of the standard normal, 0 < p < 1; of Student's t with df > 0 degrees of freedom.
 double normal_quantile(double p);
+double student_quantile(double p, double df);
 
 }  // namespace kvphase::stats

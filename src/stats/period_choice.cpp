@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 #include <numeric>
 #include <optional>
@@ -21,6 +22,12 @@ NestedP nested_p(std::span<const double> gains, std::span<const double> null,
     result.log_p.push_back(df[k] > 0 ? log_upper_chi_squared(df[k] * ratio, df[k]) : 0);
   }
   return result;
+}
+
+void must_fit(NestedP& added, std::span<const double> fit) {
+  for (std::size_t k = 0; k < fit.size(); ++k) {
+    added.p.adjusted[k] = std::max(added.p.adjusted[k], nested_level(fit[k]));
+  }
 }
 
 namespace {

@@ -24,6 +24,10 @@ struct NestedP {
 NestedP nested_p(std::span<const double> gains, std::span<const double> null,
                  std::span<const double> df);
 
+// Takes the larger p of this test and half of that of the F tests (fit_multiples), whose level is
+// twice that of nested tests.
+void must_fit(NestedP& added, std::span<const double> fit);
+
 // Moves from period `from` to each of `to` (indices of candidates that are multiples of it).
 using NestedProbe = std::function<NestedP(std::int64_t from, const std::vector<std::size_t>& to)>;
 

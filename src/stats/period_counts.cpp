@@ -229,8 +229,11 @@ PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& optio
   const std::size_t chosen = choose_period(
       result.candidates, log_p, options.level,
       [&](std::int64_t from, const std::vector<std::size_t>& to) {
-        return probe_multiples(counts, folder, from, periods_at(candidates, to),
-                               options.other_permutations, options.seed);
+        const auto periods = periods_at(candidates, to);
+        NestedP added = probe_multiples(counts, folder, from, periods, options.other_permutations,
+                                        options.seed);
+        must_fit(added, fit_multiples(folder, shares, from, periods, options.level));
+        return added;
       },
       result.nested);
   result.period = candidates[chosen];

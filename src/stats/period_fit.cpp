@@ -25,10 +25,11 @@ struct Price {
   double one = 0;
 };
 
-Price price_of(std::int64_t period, std::span<const std::int64_t> searched) {
+// from: the period below, 1 for none.
+Price price_of(std::int64_t period, std::span<const std::int64_t> searched, std::int64_t from = 1) {
   Price price;
   for (const auto s : searched) {
-    price.all += static_cast<double>(s - 1) / static_cast<double>(period - 1);
+    price.all += static_cast<double>(s - from) / static_cast<double>(period - from);
     price.one += static_cast<double>(s);
   }
   return price;
@@ -52,9 +53,24 @@ PeriodFit fit_period(const ColumnFolder& columns, const std::vector<double>& y, 
   PeriodFit fit{.p = smaller_p(columns.fit(y, period, many ? columns.degree() : 0),
                                price_of(period, searched))};
   if (many) {
-    fit.p_visible = smaller_p(columns.fit(y, period, 1), price_of(period, std::span(&period, 1)));
+    fit.p_visible = smaller_p(columns.fit_beside_step(y, period, 1, 1),
+                              price_of(period, std::span(&period, 1)));
   }
   return fit;
+}
+
+std::vector<double> fit_multiples(const ColumnFolder& columns, const std::vector<double>& y,
+                                  std::int64_t from, std::span<const std::int64_t> to,
+                                  double level) {
+  std::vector<double> p(to.size());
+  if (columns.columns() < kColumnsToRearrange) return p;
+  const PeriodFit below = fit_period(columns, y, from, std::span(&from, 1));
+  if (below.p > level || below.p_visible.value_or(0) > level) return p;
+  for (std::size_t k = 0; k < to.size(); ++k) {
+    p[k] = smaller_p(columns.fit_beside_step(y, to[k], from, columns.degree()),
+                     price_of(to[k], to, from));
+  }
+  return p;
 }
 
 double fit_power(std::size_t columns, std::int64_t period, std::span<const std::int64_t> searched,
@@ -86,7 +102,7 @@ void apply_fit(PeriodResult& result, const PeriodFit& fit, std::optional<double>
         "{}, but period {} does not explain how: its phases differ no more than "
         "{} of one phase do (p = {:.2g})",
         differ, period, word, fit.p);
-  } else if (fit.p_visible.value_or(0) > guard_level(result.level)) {
+  } else if (fit.p_visible.value_or(0) > result.level) {
     why = invisible(period, *fit.p_visible);
   } else if (p_order.value_or(0) > result.level) {
     why = fmt::format(

@@ -14,8 +14,12 @@
 //
 // Fewer than 12 columns leave no trend out: a trend over 8 residues that matters would be seen
 // inside phases, and its degree of freedom is a quarter of all there is. With 12 or more a trend
-// (degree 2 or 3) is a covariate, which can turn half of a long wave into a period; so the same
-// tests with a straight line instead, of this period alone, must not contradict (`visible`).
+// (degree 2 or 3) is a covariate, which can turn half of a long wave into a period, and a step in
+// the middle is a line and a period of half of the columns; so the same tests beside a straight
+// line and the best single step instead, of this period alone, must not contradict (`visible`).
+//
+// A multiple of a period must stand out in the same way from columns that differ inside its phases
+// (fit_multiples): a step or one odd column on top of a period of 4 is no period of 12.
 //
 // The price in power is that of estimating the noise from few columns (fit_power).
 //
@@ -37,12 +41,19 @@ namespace kvphase::stats {
 struct PeriodFit {
   double p = 1;  // adjusted for the candidates
   std::optional<double>
-      p_visible;  // a straight line for a trend, this period alone; 12 columns or more
+      p_visible;  // a line and a step for a trend, this period alone; 12 columns or more
 };
 
 // y: a mean per column. searched: all candidates of the search, the period among them.
 PeriodFit fit_period(const ColumnFolder& columns, const std::vector<double>& y, std::int64_t period,
                      std::span<const std::int64_t> searched);
+
+// The same p for phases mod each of `to` beside those mod `from`, a step and the trend, adjusted
+// for all of `to`. 0, no objection, with fewer than 12 columns, too few to estimate their scatter
+// beside two periods, and where `from` does not stand out itself.
+std::vector<double> fit_multiples(const ColumnFolder& columns, const std::vector<double>& y,
+                                  std::int64_t from, std::span<const std::int64_t> to,
+                                  double level);
 
 // Chance that one phase of `period`, apart from all others, passes at `level` among `columns`
 // columns of equal weight whose noise has no other source. lambda: the phases' sum of squares over

@@ -125,17 +125,26 @@ class Probe {
  public:
   // Keeps references to all but the options. columns: may be empty.
   Probe(const ScoreTable& table, SampledFolder& folder, const Columns& columns,
-        std::int64_t permutations, std::uint64_t seed)
-      : folder_(folder), permutations_(permutations), seed_(seed) {
+        std::int64_t permutations, const PeriodOptions& options)
+      : folder_(folder),
+        means_(columns.means),
+        permutations_(permutations),
+        level_(options.level),
+        seed_(options.seed) {
     if (columns.positions.empty()) return;
     columns_.emplace(columns.positions, columns.weights, folder.candidates());
     const std::int64_t span = columns.positions.back() - columns.positions.front() + 1;
-    by_position_.emplace(table, std::vector<std::int64_t>{span}, seed);
+    by_position_.emplace(table, std::vector<std::int64_t>{span}, seed_);
     by_position_->keep_phases();
   }
 
   NestedP multiples(std::int64_t from, const std::vector<std::size_t>& to) {
-    if (columns_) return of_columns(from, periods_at(folder_.candidates(), to));
+    if (columns_) {
+      const auto periods = periods_at(folder_.candidates(), to);
+      NestedP added = of_columns(from, periods);
+      must_fit(added, fit_multiples(*columns_, means_, from, periods, level_));
+      return added;
+    }
     const auto& candidates = folder_.candidates();
     const auto base =
         static_cast<std::size_t>(std::ranges::find(candidates, from) - candidates.begin());
@@ -193,7 +202,9 @@ class Probe {
   }
 
   SampledFolder& folder_;  // by the candidates
+  const std::vector<double>& means_;
   std::int64_t permutations_;
+  double level_;
   std::uint64_t seed_;
   std::optional<ColumnFolder> columns_;
   std::optional<SampledFolder> by_position_;  // tells columns apart
@@ -335,7 +346,7 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
         "or autocorrelated noise would look the same";
     return result;
   }
-  Probe probe(table, folder, columns, others, options.seed);
+  Probe probe(table, folder, columns, others, options);
   const std::size_t chosen = choose_period(
       result.candidates, log_p, options.level,
       [&](std::int64_t from, const std::vector<std::size_t>& to) {

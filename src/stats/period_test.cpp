@@ -76,15 +76,44 @@ TEST(Period, AWeakerLongerPeriodIsNamedOnAStrongShorterOne) {
     right += found == 8 ? 1 : 0;
     wrong += found == 8 || found == 4 ? 0 : 1;
   }
-  EXPECT_GE(right, 38) << "of " << kRuns;
+  EXPECT_GE(right, 34) << "of " << kRuns;  // 94 % of many: columns few, their scatter unknown
   EXPECT_EQ(wrong, 0);
   for (const std::int64_t starts : {0, 1000}) {
-    const auto table = simulate(300, 24, starts, 9, [&](std::int64_t p) {
+    const auto table = simulate(800, 24, starts, 9, [&](std::int64_t p) {
       return shares[static_cast<std::size_t>(p % 8)];
     });
     const auto r = find_period(table, {.permutations = 999, .other_permutations = 499});
     EXPECT_EQ(r.period.value_or(0), 8) << "starts " << starts << " " << show(r);
   }
+}
+
+// A step is a line and a period of half of the columns, and stands in the way of no true period.
+TEST(Period, AStepInTheMiddleIsNoPeriod) {
+  std::int64_t named = 0;
+  std::int64_t multiples = 0;
+  std::int64_t runs = 0;
+  for (const std::size_t modulus : {12U, 16U, 24U, 32U}) {
+    for (std::uint64_t run = 0; run < 20; ++run, ++runs) {
+      base::Random random(base::derive_seed(13, "test.step", {modulus, run}));
+      ResidueCounts step;
+      ResidueCounts both;  // a step on top of a period of 4
+      for (std::size_t r = 0; r < modulus; ++r) {
+        const double share = 2 * r < modulus ? 0.9 : 0.6;
+        step.n.push_back(400);
+        step.correct.push_back(draw_binomial(400, share, random));
+        both.n.push_back(1000);
+        both.correct.push_back(draw_binomial(
+            1000, 0.8 - (r % 4 == 3 ? 0.3 : 0) - (2 * r < modulus ? 0 : 0.1), random));
+      }
+      const PeriodOptions options{.permutations = 999, .other_permutations = 499, .seed = run};
+      named += find_period(step, options).period ? 1 : 0;
+      multiples += find_period(both, options).period.value_or(4) != 4 ? 1 : 0;
+    }
+  }
+  std::printf("a step named as a period in %d, a multiple of 4 in %d of %d\n",
+              static_cast<int>(named), static_cast<int>(multiples), static_cast<int>(runs));
+  EXPECT_LE(named, 8);
+  EXPECT_LE(multiples, 8);
 }
 
 TEST(Period, WeakResidueIsFoundAtItsOwnPeriod) {
