@@ -89,14 +89,6 @@ std::vector<double> trend_basis(std::span<const double> offsets, std::span<const
 Folder::Folder(const ScoreTable& table, std::vector<std::int64_t> candidates)
     : candidates_(std::move(candidates)) {
   const auto moduli = carrier_moduli(candidates_);
-  std::size_t longest = 0;
-  for (std::size_t i = 0; i < table.items(); ++i) {
-    longest = std::max(longest, table.scores_of(i).size());
-  }
-  for (const auto m : moduli) {
-    carriers_.push_back({.modulus = static_cast<std::size_t>(m),
-                         .sum = std::vector<double>(static_cast<std::size_t>(m) + longest)});
-  }
   for (const auto s : candidates_) {
     assert(s >= 2);
     const auto home = std::ranges::find_if(moduli, [&](auto m) { return m % s == 0; });
@@ -156,6 +148,16 @@ Folder::Folder(const ScoreTable& table, std::vector<std::int64_t> candidates)
       for (const auto p : positions) sizes_[c][static_cast<std::size_t>(p % candidates_[c])] += 1;
     }
     rows_.push_back(std::move(row));
+  }
+  std::size_t longest = 0;
+  std::size_t longest_run = 0;
+  for (const Row& row : rows_) {
+    longest = std::max(longest, row.n);
+    if (row.consecutive) longest_run = std::max(longest_run, row.n);
+  }
+  for (const auto m : moduli) {
+    carriers_.push_back({.modulus = static_cast<std::size_t>(m),
+                         .sum = std::vector<double>(static_cast<std::size_t>(m) + longest_run)});
   }
   buffer_.resize(longest);
   detrended_.resize(longest);

@@ -206,7 +206,7 @@ GapNoise gap_noise_items(const ScoreTable& table, const GapOptions& options) {
                     result.replicates, sampled, table.items());
     return result;
   }
-  if (cells > kLargeCells && table.items() == 1) {
+  if (cells > kLargeItem && table.items() == 1) {
     result.replicates = options.replicates;
     std::vector<double> gaps = dealt_gaps(table, options, totals);
     summarise(result, gaps);

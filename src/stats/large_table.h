@@ -22,6 +22,9 @@ namespace kvphase::stats {
 // Cells that are permuted in full; beyond it, about kSampleCells of them in whole items, at least
 // kFewestSampled items: a sum over fewer is not yet close enough to a normal one.
 inline constexpr std::size_t kLargeCells = 250'000;
+// The same of one item, whose sums per position are drawn instead (position_folder.h): phases of
+// hundreds of scores are as good as normal.
+inline constexpr std::size_t kLargeItem = 25'000;
 inline constexpr std::size_t kSampleCells = 12'500;
 inline constexpr std::size_t kFewestSampled = 400;
 // Permuted cells in all replicates of one null of a sampled table: about a tenth of a second.

@@ -17,9 +17,10 @@ constexpr std::size_t kCopiedCells = 4'000'000;
 
 // The informative items of a table too large to permute; empty: permute them all.
 std::vector<std::size_t> too_many(const ScoreTable& table) {
-  if (table.cells() <= kLargeCells) return {};
+  if (table.cells() <= kLargeItem) return {};
   std::vector<std::size_t> items = informative_items(table);
-  if (items.empty() || cells_of(table, items) <= kLargeCells) return {};
+  const std::size_t most = items.size() == 1 ? kLargeItem : kLargeCells;
+  if (items.empty() || cells_of(table, items) <= most) return {};
   return items;
 }
 
