@@ -174,6 +174,39 @@ TEST_F(Program, DoesNotPassARequirementOnPhasesThatHideAWeakResidue) {
   EXPECT_EQ(run("analyze hole.csv --require no-period -q").code, 3);
 }
 
+TEST_F(Program, AnAnalysisThatFailsLeavesNoFolderSoThatItCanBeRunAgain) {
+  write("c.csv", "residue,correct,n\n0,9,10\n1,3,10\n2,9,10\n3,4,10\n");
+  EXPECT_EQ(run("analyze c.csv --out report", "/dev/full").code, 4);
+  EXPECT_FALSE(fs::exists(folder_ / "report"));
+  EXPECT_FALSE(fs::exists(folder_ / "report.part"));
+  const Outcome again = run("analyze c.csv --out report");
+  EXPECT_NE(again.code, 2) << again.err;
+  EXPECT_TRUE(fs::exists(folder_ / "report" / "result.json"));
+}
+
+TEST_F(Program, CalibrateRefusesANameThatNoSettingHas) {
+  const Outcome outcome = run("calibrate --only nosuch --out cal");
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_THAT(outcome.err, HasSubstr("got 'nosuch'; the nearest name is '"));
+  EXPECT_FALSE(fs::exists(folder_ / "cal"));
+}
+
+TEST_F(Program, SaysWhenNoPeriodCouldBeNamedAndWhenMissingRepliesMayMakeTheCurve) {
+  write("four.json", R"({"modulus":4,"n":1000,"correct":[800,805,795,801]})");
+  EXPECT_THAT(run("analyze four.json -q --json").out,
+              HasSubstr("its period could not be named from residues modulo 4"));
+  std::string rows = "item,position,correct\n";
+  for (int i = 0; i < 100; ++i) {
+    for (int p = 0; p < 8; ++p) {
+      rows += fmt::format("{},{},{}\n", i, p, p % 4 == 1 && i % 2 == 0 ? "" : i % 5 ? "1" : "0");
+    }
+  }
+  write("missing.csv", rows);
+  const base::Json result = base::Json::parse(run("analyze missing.csv -q --json").out);
+  EXPECT_THAT(result.at("verdict").at("sentence").get<std::string>(),
+              HasSubstr("Replies are missing at some residues more than at others"));
+}
+
 TEST_F(Program, KeepsStdoutForTheResult) {
   write("c.csv", "residue,correct,n\n0,9,10\n1,3,10\n2,9,10\n3,4,10\n");
   const Outcome loud = run("analyze c.csv --json");

@@ -482,6 +482,8 @@ bool at_least_positions(const ScoreRows& rows, std::int64_t wanted) {
 // The dip that a verdict of "no period" talks about: one phase in four, the commonest stride.
 constexpr std::int64_t kFindableStride = 4;
 
+constexpr double kNeverFound = 1;  // as a share
+
 // columns: of which the period must stand out, to be named; 0: only to be seen by the search.
 std::optional<double> findable(const Result& r, const std::optional<double>& variance,
                                std::int64_t columns, bool all_equal) {
@@ -503,7 +505,7 @@ std::optional<double> findable(const Result& r, const std::optional<double>& var
   if (!variance || r.period.candidates.empty()) return std::nullopt;
   const auto dip = findable_dip(input);
   // Not even a phase that is always wrong would be found.
-  return !dip && share ? std::optional(1.0) : dip;
+  return !dip && share ? std::optional(kNeverFound) : dip;
 }
 
 void decide_requirements(Result& r, const Dataset& data, const AnalysisOptions& options,
@@ -661,12 +663,20 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   note_resolution(r, permutations, options.permutations);
   const std::optional<double> dip = findable(r, variance, 0, all_equal);
   const bool in_shares = r.score == "accuracy" || all_equal;
+  std::optional<double> nameable;
+  std::string unnameable_from;
+  if (columns > 0 && !all_equal && !equal_inside) {
+    nameable = findable(r, variance, columns, false);
+    if (!nameable || (in_shares && *nameable >= kNeverFound)) {
+      unnameable_from = data.counts ? fmt::format("residues modulo {}", data.modulus)
+                                    : fmt::format("{} positions", columns);
+    }
+  }
   r.verdict = decide(
       r, {.min_accuracy = options.min_accuracy,
           .findable = dip,
-          .nameable = columns == 0 || all_equal || equal_inside
-                          ? std::nullopt
-                          : findable(r, variance, columns, false),
+          .nameable = nameable,
+          .unnameable_from = unnameable_from,
           .wanted = in_shares ? kFindableShare : kFindableSd * std::sqrt(variance.value_or(0)),
           .known_stride = strides.known ? std::optional(strides.known->value) : std::nullopt,
           .known_source = strides.known ? strides.known->source : "",
@@ -674,7 +684,12 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
           .equal_inside = equal_inside,
           .coverage = coverage,
           .enough_positions = enough_positions});
-  if (!first_find_out.empty()) r.verdict.next_step = first_find_out;
+  if (!first_find_out.empty()) {
+    r.verdict.sentence +=
+        " Replies are missing at some residues more than at others: that alone may make, or hide, "
+        "such a curve.";
+    r.verdict.next_step = first_find_out;
+  }
   decide_requirements(
       r, data, options,
       {.dip = dip,

@@ -16,6 +16,11 @@ constexpr std::int64_t kDefaultOffsets = 24;
 constexpr std::int64_t kUnknownPeriod = 4;  // stands for an unknown stride: the commonest one
 constexpr std::int64_t kPermutations = 199;
 constexpr std::int64_t kMostItems = 100000;
+constexpr std::int64_t kFewestRuns = 50;
+// Work of one power figure, in permuted cells: a few seconds. An unknown period costs several
+// times as many a cell: candidates, the second null, nested tests.
+constexpr double kMostWork = 7e8;
+constexpr double kSearchCost = 3;
 constexpr std::int64_t kMostCochranItems = 6400;
 constexpr std::int64_t kMostCochranCells = 250000;
 
@@ -106,6 +111,17 @@ FindableInput noise_of(const PlanRequest& r, std::int64_t offsets, std::int64_t 
           .power = r.power};
 }
 
+// Simulated audits of these sizes behind one power figure; 0: not even kFewestRuns.
+std::int64_t affordable_runs(const PlanRequest& r, std::int64_t items, std::int64_t offsets) {
+  const double searched =
+      r.stride ? 1 : kSearchCost * std::max(1.0, static_cast<double>(candidates(offsets)) / 11);
+  const double work = static_cast<double>(items) * static_cast<double>(offsets) *
+                      static_cast<double>(kPermutations) * searched;
+  const double most = kMostWork / work;
+  if (most < static_cast<double>(std::min(kFewestRuns, r.runs))) return 0;
+  return static_cast<std::int64_t>(std::min(static_cast<double>(r.runs), most));
+}
+
 PlanPower convert(const stats::PowerEstimate& e) {
   return {.power = e.power, .low = e.low, .high = e.high, .runs = e.runs};
 }
@@ -162,16 +178,22 @@ Plan make_plan(const PlanRequest& r) {
       throw base::usage_error("plan", "expected a gap that {} items can find, got {}", kMostItems,
                               r.gap);
     }
+    const std::int64_t runs = affordable_runs(r, items, offsets);
+    if (runs == 0) {
+      items = std::max(items, up(needed / static_cast<double>(offsets)));
+      plan.simulated = plan.right = std::nullopt;
+      break;
+    }
     const stats::PeriodPower power =
         stats::period_power(simulated(r, items, offsets, period, r.gap),
-                            {.runs = r.runs,
+                            {.runs = runs,
                              .permutations = kPermutations,
                              .level = r.level,
                              .seed = base::derive_seed(r.seed, "audit.plan.power"),
                              .known = r.stride.has_value()});
     plan.simulated = convert(power.named);
     plan.right = convert(power.right);
-    if (plan.simulated.power >= r.power) break;
+    if (power.named.power >= r.power) break;
     items = std::max(items + 1, items * 11 / 10);
   }
   plan.items = items;

@@ -19,7 +19,9 @@ struct PlanRequest {
   std::optional<std::int64_t> prompt_tokens;  // tokens of one prompt
   std::optional<double> requirement;          // every phase at least this share, to be shown
   std::optional<double> true_share;           // what the phases really reach; empty: halfway to 1
-  std::int64_t runs = 200;                    // simulated audits behind the power figure
+  // Simulated audits behind the power figure; fewer (never below 50) where they are large, and none
+  // where even 50 would take minutes.
+  std::int64_t runs = 200;
   std::uint64_t seed = 1;
 };
 
@@ -57,8 +59,9 @@ struct Plan {
   std::int64_t prompts = 0;
   std::optional<std::int64_t> tokens;
   std::int64_t assumed_period = 0;  // the stride, or 4
-  PlanPower simulated;              // at these sizes
-  PlanPower right;                  // the period named is the right one
+  std::optional<PlanPower>
+      simulated;                   // at these sizes; empty: too large, the sizes are a formula's
+  std::optional<PlanPower> right;  // the period named is the right one
   ConfirmSizes confirm;
   // Known stride: items, each once per phase, at which Cochran's Q finds that phases differ, of the
   // steps 10, 20, 30, 50, 75, 100, ...; empty: unknown stride, or more than 6,400
@@ -70,8 +73,9 @@ struct Plan {
   std::vector<PresetLine> presets;
 };
 
-// Starts from the formula of findable.h and adds items until the simulated power is reached. Throws
-// a usage error for sizes that cannot be.
+// Starts from the formula of findable.h and adds items until the simulated power is reached; where
+// audits are too large to simulate 50 of them in a few seconds, it stays with the formula. Throws a
+// usage error for sizes that cannot be.
 Plan make_plan(const PlanRequest& request);
 
 }  // namespace kvphase::audit

@@ -1,5 +1,6 @@
 #include "audit/plan.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +19,7 @@ TEST(Plan, NeedsMoreItemsForASmallerGapAndFewerForAKnownStride) {
   EXPECT_EQ(wide.offsets, 24);
   EXPECT_EQ(known.offsets, 8);
   for (const Plan& plan : {wide, narrow, known}) {
-    EXPECT_GE(plan.simulated.power, 0.8);
+    EXPECT_GE(plan.simulated.value().power, 0.8);
     EXPECT_EQ(plan.prompts, plan.items * plan.offsets);
   }
 }
@@ -46,8 +47,8 @@ TEST(Plan, AWeakPhaseThatIsNeverRightHasSizesToo) {
 
 TEST(Plan, TheRightPeriodIsNamedAtMostAsOftenAsAny) {
   const Plan plan = make_plan({.gap = 0.3, .runs = 60});
-  EXPECT_LE(plan.right.power, plan.simulated.power);
-  EXPECT_GT(plan.right.power, 0.4);
+  EXPECT_LE(plan.right.value().power, plan.simulated.value().power);
+  EXPECT_GT(plan.right->power, 0.4);
 }
 
 TEST(Plan, CountsTokensAndListsThePresets) {
@@ -83,6 +84,16 @@ TEST(Plan, RefusesSizesThatCannotBe) {
   EXPECT_THROW(make_plan({.item_sd = 1e308}), base::Error);
   EXPECT_THROW(make_plan({.item_sd = std::nan("")}), base::Error);
   EXPECT_THROW(make_plan({.prompt_tokens = std::int64_t{1} << 62}), base::Error);
+}
+
+TEST(Plan, AuditsTooLargeToSimulateAreSizedByFormulaAndSayHowManyWereSimulated) {
+  const Plan simulated = make_plan({.gap = 0.2, .runs = 60});
+  EXPECT_EQ(simulated.simulated.value().runs, 60);
+  const Plan huge = make_plan({.gap = 0.01});
+  fmt::print("a gap of 1 point: {} items by formula\n", huge.items);
+  EXPECT_FALSE(huge.simulated || huge.right);
+  EXPECT_GT(huge.items, 100 * simulated.items) << "items grow with 1 / gap^2";
+  EXPECT_LT(huge.items, 1000 * simulated.items);
 }
 
 TEST(Plan, ATruthBelowTheRequirementCanNeverBeShown) {

@@ -183,9 +183,11 @@ Decision decide_no_period(const Result& r, const RequirementInput& input) {
     return unknown(
         fmt::format("No period was named, but that says nothing: {}", r.verdict.sentence));
   }
-  if (std::ranges::any_of(r.residues, [](const auto& g) { return g.n == 0; })) {
+  // Residues that no prompt was planned for are the verdict's matter: it is "no period" only where
+  // every phase of every period that could show was seen.
+  if (std::ranges::any_of(r.residues, [](const auto& g) { return g.n == 0 && g.planned > 0; })) {
     return unknown(
-        fmt::format("No period was found ({}), but some residues have no scored prompt.", p));
+        fmt::format("No period was found ({}), but some residues have no reply to any prompt.", p));
   }
   if (missing_by_residue(r, input)) {
     return unknown(fmt::format(

@@ -167,6 +167,19 @@ TEST(Requirement, NoPeriodFailsWhenOneIsNamedAndPassesOnlyWhenOneWouldHaveBeenSe
       << "too few items to find 20 points";
 }
 
+TEST(Requirement, NoPeriodAsksOnlyForResiduesThatWerePlanned) {
+  record::Dataset few = simulate({.items = 400});
+  few.modulus = 24;  // the default, of which eight positions fill a third
+  EXPECT_EQ(decide(few, "no-period").outcome, "pass");
+  const auto silent = decide(simulate({.items = 400,
+                                       .modulus = 24,
+                                       .chance = [](std::int64_t) { return 1.0; },
+                                       .missing = [](std::int64_t r) { return r == 7; }}),
+                             "no-period");
+  EXPECT_EQ(silent.outcome, "inconclusive") << "planned, and no reply came";
+  EXPECT_THAT(silent.sentence, HasSubstr("no reply to any prompt"));
+}
+
 TEST(Requirement, NoPeriodOfRepliesThatAreAllRightStillNeedsEnoughOfThem) {
   const auto right = [](std::int64_t) { return 1.0; };
   EXPECT_EQ(decide(simulate({.items = 100, .chance = right}), "no-period").outcome, "pass");

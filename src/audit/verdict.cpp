@@ -216,11 +216,15 @@ Verdict no_period(const Result& r, const VerdictInput& input) {
   Verdict v{.kind = VerdictKind::kNoPeriod};
   std::string found = dip_text(r, *input.findable, input.all_equal);
   found[0] = 'O';
-  found = fmt::format(" {} would have been found in four of five runs{}.", found,
-                      input.nameable && *input.nameable > 1.05 * *input.findable
-                          ? fmt::format(" (as a difference; as a period, one weaker by {})",
-                                        difference(r, input.nameable))
-                          : "");
+  std::string how;
+  if (!input.unnameable_from.empty()) {
+    how = fmt::format(" (as a difference; its period could not be named from {})",
+                      input.unnameable_from);
+  } else if (input.nameable && *input.nameable > 1.05 * *input.findable) {
+    how = fmt::format(" (as a difference; as a period, one weaker by {})",
+                      difference(r, input.nameable));
+  }
+  found = fmt::format(" {} would have been found in four of five runs{}.", found, how);
   if (input.all_equal) {
     v.sentence = fmt::format("No period: {}, so no phase is weaker than another.{}",
                              all_alike(r, input), found);

@@ -27,6 +27,9 @@ struct VerdictInput {
   // The same for naming its period, which few positions make harder than seeing a difference;
   // empty: as above. A difference without a name is inconclusive, never "no period".
   std::optional<double> nameable;
+  // Where the period of a phase in four could not be named at all: "residues modulo 4"; empty: it
+  // could.
+  std::string unnameable_from;
   double wanted = 0.2;                       // "no period" needs findable <= wanted
   std::optional<std::int64_t> known_stride;  // given or the model's
   std::string known_source;                  // "given" | "model"

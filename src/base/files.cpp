@@ -92,32 +92,42 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
     throw usage_error("files", "expected a file to write, got {}, which is none", path.string());
   }
   const fs::path temporary = path.string() + ".part";
-  {
-    const Descriptor descriptor(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (descriptor.get() < 0) {
-      throw environment_error("files", "expected to create {}, got: {}", temporary.string(),
-                              std::strerror(errno));
+  try {
+    {
+      const Descriptor descriptor(
+          ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+      if (descriptor.get() < 0) {
+        throw environment_error("files", "expected to create {}, got: {}", temporary.string(),
+                                std::strerror(errno));
+      }
+      write_all(descriptor.get(), content, temporary);
+      if (::fsync(descriptor.get()) != 0) {
+        throw environment_error("files", "expected to sync {}, got: {}", temporary.string(),
+                                std::strerror(errno));
+      }
     }
-    write_all(descriptor.get(), content, temporary);
-    if (::fsync(descriptor.get()) != 0) {
-      throw environment_error("files", "expected to sync {}, got: {}", temporary.string(),
-                              std::strerror(errno));
+    if (::rename(temporary.c_str(), path.c_str()) != 0) {
+      throw environment_error("files", "expected to rename {} to {}, got: {}", temporary.string(),
+                              path.string(), std::strerror(errno));
     }
-  }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    throw environment_error("files", "expected to rename {} to {}, got: {}", temporary.string(),
-                            path.string(), std::strerror(errno));
+  } catch (const Error&) {
+    ::unlink(temporary.c_str());
+    throw;
   }
   sync_folder_of(path);
 }
 
-void create_new_folder(const fs::path& path, std::string_view scope) {
-  std::error_code error;
-  if (fs::exists(path, error)) {
+void check_new_folder(const fs::path& path, std::string_view scope) {
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) {
     throw usage_error(scope, "expected a new folder, got {}, which exists; choose another name",
                       path.string());
   }
+}
+
+void create_new_folder(const fs::path& path, std::string_view scope) {
+  check_new_folder(path, scope);
+  std::error_code error;
   fs::create_directories(path, error);
   if (error) {
     throw usage_error(scope, "expected to create the folder {}, got: {}", path.string(),
@@ -134,6 +144,24 @@ void publish_folder(const fs::path& part, const fs::path& name) {
                             name.string(), error.message());
   }
   sync_folder_of(name);
+}
+
+NewFolder::NewFolder(fs::path path, std::string_view scope) : path_(std::move(path)) {
+  if (!path_.has_filename()) path_ = path_.parent_path();  // "out/"
+  check_new_folder(path_, scope);
+  const fs::path part = path_.string() + ".part";
+  create_new_folder(part, scope);
+  part_ = part;
+}
+
+NewFolder::~NewFolder() {
+  std::error_code ignored;
+  if (!part_.empty()) fs::remove_all(part_, ignored);
+}
+
+void NewFolder::publish() {
+  publish_folder(part_, path_);
+  part_.clear();
 }
 
 LineAppender::LineAppender(const fs::path& path) : path_(path) {

@@ -13,12 +13,33 @@ namespace kvphase::base {
 std::string read_file(const std::filesystem::path& path);
 
 // Writes to a temporary neighbour, fsyncs and renames: readers see the old or the new file, never a
-// part.
+// part, and a failure leaves no neighbour.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 // Creates a folder that must not exist yet (its parents may be created). A run folder is never
 // overwritten.
 void create_new_folder(const std::filesystem::path& path, std::string_view scope);
+
+// Refuses what create_new_folder() would refuse before it creates anything: for work that is done
+// first and written last.
+void check_new_folder(const std::filesystem::path& path, std::string_view scope);
+
+// A new folder that appears whole or not at all: files go into `PATH.part`, which publish() renames
+// and which is otherwise removed.
+class NewFolder {
+ public:
+  NewFolder(std::filesystem::path path, std::string_view scope);
+  ~NewFolder();
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  const std::filesystem::path& part() const { return part_; }
+  void publish();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path part_;
+};
 
 // Gives a folder whose files are all written its final name, which must be free: readers see the
 // whole folder or none, also after a power failure.

@@ -105,6 +105,38 @@ TEST_F(Files, PublishedFolderHasItsFilesAndReplacesNoOther) {
   EXPECT_EQ(read_file(folder_ / "a" / "x"), "one");
 }
 
+TEST_F(Files, ANewFolderAppearsWholeOrNotAtAll) {
+  {
+    NewFolder lost(folder_ / "out", "run");
+    write_file_atomically(lost.part() / "x", "one");
+  }
+  EXPECT_TRUE(fs::is_empty(folder_));
+  {
+    NewFolder kept(folder_ / "deep" / "out" / "", "run");
+    write_file_atomically(kept.part() / "x", "one");
+    EXPECT_FALSE(fs::exists(folder_ / "deep" / "out"));
+    kept.publish();
+  }
+  EXPECT_EQ(read_file(folder_ / "deep" / "out" / "x"), "one");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "deep"), fs::directory_iterator()), 1);
+  EXPECT_THROW(NewFolder(folder_ / "deep" / "out", "run"), Error);
+  EXPECT_EQ(read_file(folder_ / "deep" / "out" / "x"), "one") << "not ours to remove";
+}
+
+TEST_F(Files, AWriteThatFailsLeavesTheOldFileAndNoPart) {
+  write_file_atomically(folder_ / "a", "old");
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 10;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_THROW(write_file_atomically(folder_ / "a", std::string(100, 'x')), Error);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(read_file(folder_ / "a"), "old");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+}
+
 TEST_F(Files, ReadingAFolderOrNothingIsAUsageError) {
   EXPECT_THROW(read_file(folder_), Error);
   EXPECT_THROW(read_file(folder_ / "absent"), Error);

@@ -87,13 +87,16 @@ ExitCode analyze(const AnalyzeOptions& options, const Session& session) {
                               list.size(), second.size());
     }
     fresh = std::move(second.front());
+    for (const std::string& note : fresh->notes) console.progress(note);
   }
-  // Refuse before the work is done, not after it.
-  if (!options.out.empty()) base::create_new_folder(options.out, "analyze");
+  // Refused before the work is done, written after it.
+  if (!options.out.empty()) base::check_new_folder(options.out, "analyze");
   console.progress(fmt::format("{}: read as {}", options.file.string(), list.front().origin));
   ExitCode code = kSuccess;
   base::Json all = base::Json::array();
   std::vector<report::JunitSuite> suites;
+  std::vector<std::string> printed;
+  std::vector<std::pair<std::string, record::Result>> reports;  // folder's name inside --out
   for (const record::Dataset& data : list) {
     record::Result result = analyse_one(data, options, requirements, session);
     if (fresh) {
@@ -103,31 +106,44 @@ ExitCode analyze(const AnalyzeOptions& options, const Session& session) {
     code = worse_of(code, exit_code_of(result));
     if (!options.junit.empty()) suites.push_back({.result = result});
     if (!options.out.empty()) {
-      const fs::path folder = list.size() == 1 ? options.out : options.out / folder_name(data);
-      report::write_report(folder, result);
-      console.progress(fmt::format("report in {}", folder.string()));
+      reports.emplace_back(list.size() == 1 ? "" : folder_name(data), result);
     }
     if (options.json) {
       if (list.size() > 1) {
         all.push_back(record::to_json(result));
       } else {
-        console.result(report::result_json(result));
+        printed.push_back(report::result_json(result));
       }
     } else if (list.size() > 1) {
-      console.result(fmt::format("{}: {}\n", result.title, result.verdict.sentence));
+      printed.push_back(fmt::format("{}: {}\n", result.title, result.verdict.sentence));
       for (const record::Requirement& r : result.requirements) {
-        console.result(fmt::format("  {} {}: {}\n", r.text, r.outcome, r.sentence));
+        printed.push_back(fmt::format("  {} {}: {}\n", r.text, r.outcome, r.sentence));
       }
     } else {
-      console.result(report::terminal_report(
+      printed.push_back(report::terminal_report(
           result, {.color = console.color_on_stdout(), .details = options.details}));
     }
   }
+  // The folder appears when nothing can fail any more: what was stopped can be run again.
+  std::optional<base::NewFolder> folder;
+  const auto inside = [](const fs::path& out, const std::string& name) {
+    return name.empty() ? out : out / name;
+  };
+  if (!reports.empty()) folder.emplace(options.out, "analyze");
+  for (const auto& [name, result] : reports) {
+    report::write_report(inside(folder->part(), name), result);
+  }
+  for (const std::string& text : printed) console.result(text);
   if (!options.junit.empty()) {
     base::write_file_atomically(options.junit, report::junit_xml(suites));
   }
   if (options.json && list.size() > 1) {
     console.result(all.dump(2, ' ', false, base::Json::error_handler_t::replace) + "\n");
+  }
+  console.finish();
+  if (folder) folder->publish();
+  for (const auto& [name, result] : reports) {
+    console.progress(fmt::format("report in {}", inside(options.out, name).string()));
   }
   return code;
 }

@@ -7,7 +7,9 @@
 
 #include "audit/score_saving.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/files.h"
+#include "base/nearest.h"
 #include "cli/command.h"
 #include "stats/calibration.h"
 
@@ -25,8 +27,24 @@ struct CalibrateOptions {
   fs::path out;
 };
 
-void write_in(const fs::path& folder, const char* name, const std::string& text) {
-  if (!folder.empty()) base::write_file_atomically(folder / name, text);
+void write_all(const fs::path& out, const std::vector<std::pair<const char*, std::string>>& files) {
+  if (out.empty()) return;
+  base::NewFolder folder(out, "calibrate");
+  for (const auto& [name, text] : files) base::write_file_atomically(folder.part() / name, text);
+  folder.publish();
+}
+
+// The settings' names are known to the study alone: one of a single run each takes a second.
+[[noreturn]] void refuse_only(const std::string& only) {
+  std::vector<std::string> names;
+  for (const stats::CalibrationRow& row :
+       stats::run_calibration({.null_runs = 1, .coverage_runs = 1, .power_runs = 1}).rows) {
+    if (std::ranges::find(names, row.setting) == names.end()) names.push_back(row.setting);
+  }
+  throw base::usage_error("calibrate",
+                          "expected text that a setting's name contains after --only, got '{}'; "
+                          "the nearest name is '{}'",
+                          only, base::nearest_name(only, names));
 }
 
 ExitCode study(const CalibrateOptions& options, const Session& session) {
@@ -42,10 +60,10 @@ ExitCode study(const CalibrateOptions& options, const Session& session) {
   study.only = options.only;
   study.progress = [&](const std::string& row) { session.console.progress(row); };
   const stats::CalibrationResult result = stats::run_calibration(study);
+  if (result.rows.empty()) refuse_only(options.only);
   const std::string json = stats::to_json(result).dump(2) + "\n";
   const std::string text = stats::to_markdown(result);
-  write_in(options.out, "calibration.json", json);
-  write_in(options.out, "calibration.md", text);
+  write_all(options.out, {{"calibration.json", json}, {"calibration.md", text}});
   session.console.result(options.json ? json : text);
   return result.all_met ? kSuccess : kRequirementNotMet;
 }
@@ -61,7 +79,7 @@ ExitCode score_study(const CalibrateOptions& options, const Session& session) {
                                          base::format_duration(watch.seconds())));
   }
   const std::string text = audit::saving_csv(rows);
-  write_in(options.out, "scores.csv", text);
+  write_all(options.out, {{"scores.csv", text}});
   session.console.result(text);
   return kSuccess;
 }
@@ -83,7 +101,7 @@ Action add_calibrate(CLI::App& app) {
   app.add_flag("--json", o->json, "JSON instead of tables");
   app.add_option("--out", o->out, "New folder for calibration.json and .md, or scores.csv");
   return [o](const Session& session) {
-    if (!o->out.empty()) base::create_new_folder(o->out, "calibrate");
+    if (!o->out.empty()) base::check_new_folder(o->out, "calibrate");
     return o->scores ? score_study(*o, session) : study(*o, session);
   };
 }

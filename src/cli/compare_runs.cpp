@@ -319,16 +319,18 @@ ExitCode compare_runs(const RunsToCompare& wanted, const Session& session) {
   const std::string json = record::to_json(comparison).dump(2) + "\n";
   const std::string text = report::run_comparison_text(comparison);
   const std::string page = report::run_comparison_html(comparison);
-  base::create_new_folder(wanted.out, "compare");
-  base::write_file_atomically(wanted.out / "table.csv", report::runs_csv(comparison));
-  base::write_file_atomically(wanted.out / "pairs.csv", report::pairs_csv(comparison));
-  base::write_file_atomically(wanted.out / "compare.html", page);
+  base::NewFolder folder(wanted.out, "compare");
+  base::write_file_atomically(folder.part() / "table.csv", report::runs_csv(comparison));
+  base::write_file_atomically(folder.part() / "pairs.csv", report::pairs_csv(comparison));
+  base::write_file_atomically(folder.part() / "compare.html", page);
   if (const std::string claims = report::claims_markdown(comparison.claims); !claims.empty()) {
-    base::write_file_atomically(wanted.out / "claims.md", claims);
+    base::write_file_atomically(folder.part() / "claims.md", claims);
   }
-  base::write_file_atomically(wanted.out / "comparison.txt", text);
-  base::write_file_atomically(wanted.out / "comparison.json", json);
+  base::write_file_atomically(folder.part() / "comparison.txt", text);
+  base::write_file_atomically(folder.part() / "comparison.json", json);
   session.console.result(wanted.json ? json : text);
+  session.console.finish();
+  folder.publish();
   session.console.progress(fmt::format("page: {}", (wanted.out / "compare.html").string()));
   return kSuccess;
 }

@@ -47,7 +47,7 @@ std::string exit_code_help() {
          "  3    inconclusive: too little data, or the model has not learned the task\n"
          "  4    endpoint, disk or library failed\n"
          "  5    the prompts' positions could not be guaranteed\n"
-         "  130  interrupted; what was done is kept\n";
+         "  130  interrupted; checkpoints and answers already on disk are kept\n";
 }
 
 }  // namespace kvphase::cli

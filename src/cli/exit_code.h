@@ -15,7 +15,7 @@ enum ExitCode : int {
   kInconclusive = 3,       // the data cannot answer the question
   kEnvironment = 4,        // endpoint, disk or library failed
   kPhaseControl = 5,       // the prompts' positions could not be guaranteed
-  kInterrupted = 130,      // stopped by Ctrl-C; what was done is kept
+  kInterrupted = 130,      // stopped by Ctrl-C; checkpoints and answers on disk stay
 };
 
 ExitCode exit_code_of(base::ErrorKind kind);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "audit/score_saving.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "cli/command.h"
 
@@ -76,10 +77,16 @@ std::string text(const audit::Plan& plan, const PlanOptions& options,
     return fmt::format("{} of {} audits [{} to {}]", percent(p.power), p.runs, percent(p.low),
                        percent(p.high));
   };
-  out += r.stride ? fmt::format("Simulated at these sizes: found in {}.\n", share(plan.simulated))
-                  : fmt::format(
-                        "Simulated at these sizes: a period is named in {}, the right one in {}.\n",
-                        share(plan.simulated), share(plan.right));
+  if (!plan.simulated || !plan.right) {
+    out +=
+        "By formula: audits of this size are too large to simulate here. Smaller ones,\n"
+        "simulated, need as many items or up to a quarter fewer.\n";
+  } else if (r.stride) {
+    out += fmt::format("Simulated at these sizes: found in {}.\n", share(*plan.simulated));
+  } else {
+    out += fmt::format("Simulated at these sizes: a period is named in {}, the right one in {}.\n",
+                       share(*plan.simulated), share(*plan.right));
+  }
   out += confirm_text(plan, r.stride.has_value());
   if (r.requirement) {
     out +=
@@ -111,6 +118,14 @@ std::string text(const audit::Plan& plan, const PlanOptions& options,
   return out;
 }
 
+base::Json simulation(const std::optional<audit::PlanPower>& power) {
+  if (!power) {
+    return {{"value", nullptr}, {"runs", 0}, {"reason", "audits too large to simulate"}};
+  }
+  return {
+      {"value", power->power}, {"low", power->low}, {"high", power->high}, {"runs", power->runs}};
+}
+
 base::Json json(const audit::Plan& plan, const std::optional<audit::Saving>& saving) {
   const auto optional = [](const auto& x) { return x ? base::Json(*x) : base::Json(nullptr); };
   base::Json presets = base::Json::array();
@@ -128,16 +143,8 @@ base::Json json(const audit::Plan& plan, const std::optional<audit::Saving>& sav
                     {"prompts", plan.prompts},
                     {"tokens", optional(plan.tokens)},
                     {"period", plan.assumed_period},
-                    {"power",
-                     {{"value", plan.simulated.power},
-                      {"low", plan.simulated.low},
-                      {"high", plan.simulated.high},
-                      {"runs", plan.simulated.runs}}},
-                    {"right_period",
-                     {{"value", plan.right.power},
-                      {"low", plan.right.low},
-                      {"high", plan.right.high},
-                      {"runs", plan.right.runs}}},
+                    {"power", simulation(plan.simulated)},
+                    {"right_period", simulation(plan.right)},
                     {"confirm",
                      {{"paired_items", plan.confirm.paired},
                       {"discordant", plan.confirm.discordant},
@@ -157,6 +164,16 @@ base::Json json(const audit::Plan& plan, const std::optional<audit::Saving>& sav
 }
 
 ExitCode plan(const PlanOptions& options, const Session& session) {
+  // --scores simulates up to 800 items with a search of every period.
+  constexpr std::int64_t kMostScoreOffsets = 64;
+  const audit::PlanRequest& r = options.request;
+  const std::int64_t offsets = r.offsets.value_or(r.stride ? 2 * *r.stride : 0);
+  if (options.scores && offsets > kMostScoreOffsets) {
+    throw base::usage_error("plan",
+                            "expected at most {} offsets beside --scores, got {}; leave --scores "
+                            "out, or measure it for a smaller stride",
+                            kMostScoreOffsets, offsets);
+  }
   session.console.progress("simulating audits ...");
   const audit::Plan plan = audit::make_plan(options.request);
   std::optional<audit::Saving> saving;
@@ -196,7 +213,9 @@ Action add_plan(CLI::App& app) {
                  "What the phases really reach (default: halfway from the requirement to 1)");
   app.add_flag("--scores", o->scores,
                "Also measure how many items a log-probability margin would need");
-  app.add_option("--runs", r.runs, "Simulated audits behind each power figure")
+  app.add_option(
+         "--runs", r.runs,
+         "Simulated audits behind each power figure; fewer, at least 50, where they are large")
       ->capture_default_str();
   app.add_option("--seed", r.seed, "Of the simulation")
       ->check(CLI::NonNegativeNumber)

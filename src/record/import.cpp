@@ -137,7 +137,7 @@ std::vector<Dataset> import_any(const fs::path& path, const ImportOptions& optio
   const base::Json first = base::Json::parse(line, nullptr, false);
   const auto is_counts = [](const base::Json& json) {
     return json.is_object() &&
-           (json.contains("models") || json.contains("modulus") ||
+           (json.contains("models") || json.contains("curves") || json.contains("modulus") ||
             json.contains("residue_modulus") ||
             (json.contains("correct") && json.at("correct").is_array() && json.contains("n")));
   };

@@ -11,7 +11,8 @@ namespace {
 
 using base::Json;
 
-// {"correct": [..R..], "n": N or [..R..]} -> counts; other keys are figures that we compute afresh.
+// {"correct": [..R..], "n": N or [..R..]} -> counts ("prompts_per_residue": another word for n);
+// other keys are figures that we compute afresh.
 CountsTable read_table(const Json& json, std::int64_t modulus, const std::string& scope) {
   const auto whole = [&](const Json& value, const std::string& what) {
     if (!value.is_number_integer() || value.get<double>() < 0 ||
@@ -25,12 +26,13 @@ CountsTable read_table(const Json& json, std::int64_t modulus, const std::string
     throw base::usage_error("analyze", "{}: expected a list 'correct' with a count per residue",
                             scope);
   }
-  if (!json.contains("n")) {
+  const char* prompts = json.contains("n") ? "n" : "prompts_per_residue";
+  if (!json.contains(prompts)) {
     throw base::usage_error("analyze", "{}: expected 'n', the prompts per residue, got none",
                             scope);
   }
   const Json& correct = json.at("correct");
-  const Json& n = json.at("n");
+  const Json& n = json.at(prompts);
   const auto size = static_cast<std::size_t>(modulus);
   if (correct.size() != size || (n.is_array() && n.size() != size)) {
     throw base::usage_error("analyze", "{}: expected {} counts, one per residue, got {}", scope,
@@ -82,6 +84,18 @@ std::string text_of(const Json& json, const char* key) {
   return json.contains(key) && json.at(key).is_string() ? json.at(key).get<std::string>() : "";
 }
 
+// What --model may say: the name, or the design of a published curve of some seed.
+std::string design_of(const Json& model) {
+  return text_of(model, "id").empty() ? text_of(model, "design") : text_of(model, "id");
+}
+
+std::string name_of(const Json& model) {
+  const std::string name = text_of(model, "name");
+  if (!name.empty()) return name;
+  const bool seed = model.contains("seed") && model.at("seed").is_number_integer();
+  return design_of(model) + (seed ? fmt::format(" seed {}", model.at("seed").dump()) : "");
+}
+
 struct Padding {
   const char* key;   // in the file
   const char* name;  // in our records
@@ -93,7 +107,7 @@ void add_model(const Json& model, std::int64_t modulus, const std::string& scope
                std::vector<Dataset>& out) {
   Dataset data;
   data.origin = "counts JSON";
-  data.name = text_of(model, "name").empty() ? text_of(model, "id") : text_of(model, "name");
+  data.name = name_of(model);
   data.task = text_of(model, "task");
   data.padding = text_of(model, "padding");
   data.window = optional_size(model, "window", scope);
@@ -138,30 +152,33 @@ std::vector<Dataset> import_counts_json(const Json& json, const std::filesystem:
   const std::string file = path.string();
   const std::int64_t modulus = read_modulus(json, file);
   std::vector<Dataset> all;
-  if (!json.contains("models")) {
+  const char* list = json.contains("models") ? "models" : "curves";
+  if (!json.contains(list)) {
     add_model(json, modulus, file, all);
     const std::string& name = all.front().name;
-    if (!options.model.empty() && options.model != name && options.model != text_of(json, "id")) {
+    if (!options.model.empty() && options.model != name && options.model != design_of(json)) {
       throw base::usage_error("analyze", "{}: expected a model named '{}', got one model, {}", file,
                               options.model, name.empty() ? "without a name" : "'" + name + "'");
     }
   } else {
-    const Json& models = json.at("models");
+    const Json& models = json.at(list);
     if (!models.is_array() || models.empty()) {
       throw base::usage_error("analyze", "{}: expected a list of models, got none", file);
     }
     std::vector<std::string> names;
     for (std::size_t i = 0; i < models.size(); ++i) {
       const Json& model = models.at(i);
-      const std::string scope = fmt::format("{}: models[{}]", file, i);
+      const std::string scope = fmt::format("{}: {}[{}]", file, list, i);
       if (!model.is_object()) {
         throw base::usage_error("analyze", "{}: expected an object, got {}", scope,
                                 model.type_name());
       }
-      const std::string name = text_of(model, "name");
-      const std::string id = text_of(model, "id");
+      const std::string name = name_of(model);
+      const std::string id = design_of(model);
       for (const std::string& known : {name, id}) {
-        if (!known.empty()) names.push_back(known);
+        if (!known.empty() && std::ranges::find(names, known) == names.end()) {
+          names.push_back(known);
+        }
       }
       if (!options.model.empty() && options.model != name && options.model != id) continue;
       add_model(model, modulus, scope, all);

@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <memory>
@@ -216,6 +217,7 @@ struct Block {
   std::int64_t length_low = std::numeric_limits<std::int64_t>::max();
   std::int64_t length_high = std::numeric_limits<std::int64_t>::min();
   std::vector<std::pair<std::int32_t, std::int32_t>> sample;  // (position, residue), the first few
+  std::size_t torn = 0;  // bytes of a last line that was not written to its end
 };
 
 class File {
@@ -294,21 +296,31 @@ void add_line(Block& block, const Line& line) {
   }
 }
 
+Line convert(const Observation& o) {
+  return {.item = o.item,
+          .residue = o.residue,
+          .position = o.target_position,
+          .query = o.query_position,
+          .length = o.length,
+          .repeat = o.repeat,
+          .reply = !o.correct   ? Reply::kMissing
+                   : *o.correct ? Reply::kRight
+                                : Reply::kWrong,
+          .logprob = o.logprob ? static_cast<float>(*o.logprob) : kAbsent,
+          .margin = o.margin ? static_cast<float>(*o.margin) : kAbsent};
+}
+
+// A last line without a newline: whole when an editor or a copy took only the newline, else empty.
+std::optional<Observation> parse_last(std::string_view text, const std::string& name) {
+  try {
+    return parse_observation(text, name);
+  } catch (const base::Error&) {
+    return std::nullopt;
+  }
+}
+
 Line parse_strictly(std::string_view text, const File& file, std::size_t offset,
                     const std::string& name) {
-  const auto convert = [](const Observation& o) {
-    return Line{.item = o.item,
-                .residue = o.residue,
-                .position = o.target_position,
-                .query = o.query_position,
-                .length = o.length,
-                .repeat = o.repeat,
-                .reply = !o.correct   ? Reply::kMissing
-                         : *o.correct ? Reply::kRight
-                                      : Reply::kWrong,
-                .logprob = o.logprob ? static_cast<float>(*o.logprob) : kAbsent,
-                .margin = o.margin ? static_cast<float>(*o.margin) : kAbsent};
-  };
   try {
     return convert(parse_observation(text, name));
   } catch (const base::Error&) {
@@ -317,7 +329,7 @@ Line parse_strictly(std::string_view text, const File& file, std::size_t offset,
   }
 }
 
-// The lines that start in bytes begin..end-1 of the file, without a torn last one.
+// The lines that start in bytes begin..end-1 of the file; of a torn last one only its size.
 Block read_block(const File& file, std::size_t begin, std::size_t end, const std::string& name,
                  Bytes& bytes) {
   bytes.size = 0;
@@ -358,9 +370,16 @@ Block read_block(const File& file, std::size_t begin, std::size_t end, const std
     const std::size_t offset = from + static_cast<std::size_t>(at - first);
     if (offset >= end) break;
     const char* newline = line_end(at);
-    if (newline == nullptr) break;  // torn last line: it was being written when the run died
     Line line;
-    if (!Scanner(at, newline).scan(line)) {
+    if (newline == nullptr) {
+      const auto last = parse_last({at, static_cast<std::size_t>(stop - at)}, name);
+      if (!last) {
+        block.torn = static_cast<std::size_t>(stop - at);
+        break;
+      }
+      line = convert(*last);
+      newline = stop - 1;
+    } else if (!Scanner(at, newline).scan(line)) {
       line = parse_strictly({at, static_cast<std::size_t>(newline - at)}, file, offset, name);
     }
     if (line.position < 0 || line.position > std::numeric_limits<std::int32_t>::max()) {
@@ -461,14 +480,21 @@ void append(std::vector<T>& to, const std::vector<T>& from) {
   std::size_t rows = 0;
   std::size_t line = 0;
   Observation second;
-  read_journal(path, [&](Observation&& o) {
+  const auto visit = [&](Observation&& o) {
     ++number;
     if (o.repeat > 0) return;
     if (rows++ == row) {
       line = number;
       second = std::move(o);
     }
-  });
+  };
+  read_journal(path, visit);
+  if (line == 0) {  // the last line, which has no newline and is none for a run that goes on
+    std::ifstream stream(path, std::ios::binary);
+    std::string text;
+    for (std::string next; std::getline(stream, next);) text = std::move(next);
+    visit(parse_observation(text, path.string()));
+  }
   throw base::usage_error(
       "analyze", "{}:{}: expected one reply per prompt, got a second one for item {}, position {}",
       path.string(), line, second.item, second.target_position);
@@ -509,6 +535,7 @@ Dataset import_journal(const std::filesystem::path& path, const ImportOptions& o
       append(rows.margin, block.margin);
       append(repeats, block.repeats);
       append(all.sample, block.sample);
+      all.torn = std::max(all.torn, block.torn);
       all.residue_high = std::max(all.residue_high, block.residue_high);
       all.query_low = std::min(all.query_low, block.query_low);
       all.query_high = std::max(all.query_high, block.query_high);
@@ -529,6 +556,11 @@ Dataset import_journal(const std::filesystem::path& path, const ImportOptions& o
   if (const auto second = prepare_rows(rows)) refuse_second_reply(path, *second);
   Dataset data;
   data.origin = "kvphase journal";
+  if (all.torn > 0) {
+    data.notes.push_back(fmt::format(
+        "The journal's last line breaks off after {} bytes, as when a run dies: it is not used.",
+        all.torn));
+  }
   const std::int64_t own = all.residue_high + 1;
   const bool consistent =
       own >= 2 && std::all_of(all.sample.begin(), all.sample.end(),

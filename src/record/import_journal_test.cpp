@@ -137,6 +137,20 @@ TEST_F(ImportJournal, IgnoresATornLastLineAndKeepsRepeatsOut) {
   EXPECT_EQ(data.modulus, 2) << "the smallest modulus that explains the residues";
 }
 
+TEST_F(ImportJournal, UsesAWholeLastLineWithoutANewlineAndSaysThatItLeavesATornOne) {
+  const std::string whole = line(0, 0, true) + line(0, 1, false);
+  EXPECT_THAT(read(whole).notes, ::testing::IsEmpty());
+  for (std::size_t cut = 1; cut <= line(0, 1, false).size(); ++cut) {
+    const Dataset data = read(whole.substr(0, whole.size() - cut));
+    const bool torn = cut > 1 && cut < line(0, 1, false).size();
+    EXPECT_EQ(data.rows->size(), cut == 1 ? 2U : 1U) << cut;
+    EXPECT_EQ(data.notes.size(), torn ? 1U : 0U) << cut;
+    if (torn) {
+      EXPECT_THAT(data.notes.front(), HasSubstr("last line breaks off after"));
+    }
+  }
+}
+
 TEST_F(ImportJournal, LetsARetryReplaceAMissingReply) {
   const Dataset data = read(line(0, 1, true) + line(0, 0, std::nullopt) + line(0, 0, true));
   EXPECT_THAT(data.rows->reply, ::testing::ElementsAre(Reply::kRight, Reply::kRight));
@@ -154,6 +168,10 @@ TEST_F(ImportJournal, NamesTheLineOfABadOrSecondReply) {
   EXPECT_THAT(refusal(line(0, 0, true) + "{\"item\":1}\n"), HasSubstr("journal.jsonl:2"));
   EXPECT_THAT(refusal(line(0, 0, true) + "rubbish\n" + line(0, 1, true)),
               HasSubstr("journal.jsonl:2"));
+  std::string unended = line(0, 0, true) + line(5, 1, true) + line(0, 0, false);
+  unended.pop_back();
+  EXPECT_THAT(refusal(unended),
+              AllOf(HasSubstr("journal.jsonl:3"), HasSubstr("item 0, position 0")));
   EXPECT_THAT(refusal(line(0, 0, true) + line(5, 1, true) + line(0, 0, false)),
               AllOf(HasSubstr("journal.jsonl:3"), HasSubstr("item 0, position 0")));
   EXPECT_THAT(refusal(""), HasSubstr("got none"));

@@ -108,6 +108,19 @@ TEST_F(Import, SelectsAModelByNameOrIdAndSuggestsTheNearest) {
   EXPECT_THAT(refusal("two.json", kTwoModels, {.model = "bb"}), HasSubstr("did you mean 'b'?"));
 }
 
+TEST_F(Import, ReadsPublishedCurvesByTheirDesign) {
+  const std::string text = R"({"schema": "kvphase.published/1", "modulus": 2, "curves": [
+      {"design": "w8s8", "seed": 42, "padding": "prefix", "prompts_per_residue": 10, "correct": [1, 2]},
+      {"design": "w4s4", "seed": null, "padding": "prefix", "prompts_per_residue": 9, "correct": [3, 4]}]})";
+  const Dataset named = read("curves.json", text, {.model = "w8s8"});
+  EXPECT_EQ(named.name, "w8s8 seed 42");
+  EXPECT_EQ(named.padding, "prefix");
+  EXPECT_THAT(named.counts->n, ElementsAre(10, 10));
+  EXPECT_EQ(read("curves.json", text, {.model = "w8s8 seed 42"}).name, "w8s8 seed 42");
+  EXPECT_THAT(read("curves.json", text, {.model = "w4s4"}).counts->correct, ElementsAre(3, 4));
+  EXPECT_THAT(refusal("curves.json", text, {.model = "w4s"}), HasSubstr("did you mean 'w4s4'"));
+}
+
 TEST_F(Import, ReadsItsOwnSimpleCountsAndFoldsThemToAModulusThatDivides) {
   const std::string text = R"({"modulus": 4, "n": 10, "correct": [1, 2, 3, 4]})";
   EXPECT_THAT(read("own.json", text).counts->correct, ElementsAre(1, 2, 3, 4));

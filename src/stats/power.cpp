@@ -138,7 +138,11 @@ PowerEstimate cochran_power(std::span<const double> phase_chance, std::int64_t i
                             phase_chance.size(), items, runs);
   }
   std::vector<double> intercept;
-  for (const double p : phase_chance) intercept.push_back(logit(average_item_chance(p, item_sd)));
+  for (std::size_t g = 0; g < phase_chance.size(); ++g) {
+    const bool again = g > 0 && phase_chance[g] == phase_chance[g - 1];
+    intercept.push_back(again ? intercept.back()
+                              : logit(average_item_chance(phase_chance[g], item_sd)));
+  }
   std::int64_t rejected = 0;
   for (std::int64_t run = 0; run < runs; ++run) {
     base::Random random(
@@ -184,7 +188,11 @@ PeriodPower period_power(const SimulatedAudit& audit, const PeriodPowerOptions& 
                          .level = options.level,
                          .seed = index,
                          .always_second = false};
-    if (options.known) search.min_period = search.max_period = audit.period;
+    if (options.known) {
+      search.min_period = search.max_period = audit.period;
+      // Only the first null's p counts: a level that no p reaches spares the second null.
+      search.level = 0.5 / static_cast<double>(options.permutations + 1);
+    }
     const auto found = find_period(simulate(audit, random), search);
     if (options.known) {
       const bool seen =
