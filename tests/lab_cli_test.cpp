@@ -149,6 +149,13 @@ TEST_F(Lab, DemoRefusesToShowAnythingWhenItsControlHasNotLearned) {
   }
 }
 
+TEST_F(Lab, DemoRefusesToRunUnderALauncherOfRanks) {
+  const auto outcome = run("demo --out demo", ".out", "WORLD_SIZE=2 RANK=0");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("got WORLD_SIZE"));
+  EXPECT_FALSE(fs::exists(folder_ / "demo"));
+}
+
 // Replaces the first occurrence in a file of the same length or longer.
 void replace_in(const fs::path& path, const std::string& from, const std::string& to) {
   std::string text = base::read_file(path);

@@ -17,6 +17,7 @@
 #include "base/stop.h"
 #include "cli/audit_checkpoint.h"
 #include "cli/command.h"
+#include "cli/train_settings.h"
 #include "report/write.h"
 
 namespace kvphase::cli {
@@ -106,6 +107,7 @@ base::Job job_for(const DemoModel& model, const DemoArguments& arguments, const 
 
 ExitCode run_demo(DemoArguments arguments, const Session& session) {
   validate(arguments);
+  refuse_launcher("demo", "start it once, by itself");
   if (arguments.out.empty()) arguments.out = fmt::format("runs/demo-{}", base::utc_stamp());
   const fs::path out = arguments.out;
   base::create_new_folder(out, "demo");

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <thread>
@@ -235,13 +234,7 @@ ExitCode run_family(const FamilyArguments& arguments, const Session& session) {
     throw base::usage_error("family", "expected a --shape of {}, got '{}'",
                             fmt::join(model::shape_names(), " | "), arguments.study.shape);
   }
-  // Its trainings would inherit it, and each would wait for the others as ranks of one.
-  if (std::getenv("WORLD_SIZE") != nullptr) {
-    throw base::usage_error(
-        "family",
-        "expected to run outside a launcher of ranks, got WORLD_SIZE; cells are "
-        "independent: give each job its part by --shard i/n");
-  }
+  refuse_launcher("family", "cells are independent: give each job its part by --shard i/n");
   const auto [i, n] = parse_shard(arguments.shard);
   const std::vector<Cell> cells =
       shard_of(study_cells(designs_matching(arguments.only), arguments.seeds), i, n);

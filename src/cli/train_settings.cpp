@@ -1,6 +1,7 @@
 #include "cli/train_settings.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -42,6 +43,12 @@ base::Json model_config(const std::string& name_or_file) {
   json.erase("vocab_size");
   json.erase("context_length");
   return json;
+}
+
+void refuse_launcher(const char* command, const char* instead) {
+  if (std::getenv("WORLD_SIZE") == nullptr) return;
+  throw base::usage_error(
+      command, "expected to run outside a launcher of ranks, got WORLD_SIZE; {}", instead);
 }
 
 }  // namespace kvphase::cli
