@@ -291,7 +291,8 @@ Claim mean_hides_the_worst(const std::vector<ClaimRun>& runs, const std::vector<
   constexpr double kClose = 0.05;
   for (const ClaimPair& pair : pairs) {
     const ClaimRun& run = runs[pair.run];
-    if (!chunked_aligned(run) || runs[pair.reference].stride) continue;
+    const ClaimRun& reference = runs[pair.reference];
+    if (!chunked_aligned(run) || reference.stride || !learned(reference)) continue;
     if (!pair.mean.low || !pair.worst.high) continue;
     const bool close = *pair.mean.low > -kClose && *pair.mean.high < kClose;
     const bool apart = *pair.mean.high < -kClose || *pair.mean.low > kClose;
@@ -300,7 +301,7 @@ Claim mean_hides_the_worst(const std::vector<ClaimRun>& runs, const std::vector<
     claim.parts.push_back(
         {.name = name_of(run),
          .finding = fmt::format("mean {} points, worst {} points against {}", points(pair.mean),
-                                points(pair.worst), runs[pair.reference].design),
+                                points(pair.worst), reference.design),
          .outcome = close && below       ? ClaimOutcome::kHolds
                     : apart || not_below ? ClaimOutcome::kFails
                                          : ClaimOutcome::kOpen});
@@ -326,7 +327,7 @@ Claim seeds_move_weak_phases(const std::vector<ClaimRun>& runs) {
       const ClaimRun& second = runs[b];
       if (first.design != second.design || first.padding != second.padding ||
           first.steps != second.steps || first.seed == second.seed || !chunked_aligned(first) ||
-          !first.phases || !second.phases || first.phases->phases < 4 ||
+          !chunked_aligned(second) || !first.phases || !second.phases || first.phases->phases < 4 ||
           first.phases->cell.size() != second.phases->cell.size()) {
         continue;
       }
@@ -381,7 +382,8 @@ Claim over_changes(Claim claim, const std::vector<ClaimRun>& runs, bool must_nar
   for (const ClaimRun& before : runs) {
     if (!chunked_aligned(before)) continue;
     for (const ClaimRun& after : runs) {
-      if (after.design != before.design || after.seed != before.seed || !is_pair(before, after)) {
+      if (after.design != before.design || after.seed != before.seed || !learned(after) ||
+          !is_pair(before, after)) {
         continue;
       }
       ClaimPart part = changed_gap(before, after, must_narrow);

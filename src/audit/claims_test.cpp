@@ -97,6 +97,31 @@ TEST(Claims, LeaveModelsOutThatHaveNotLearned) {
   EXPECT_EQ(of(runs, "boundary").parts.size(), 1U);
 }
 
+// Whatever is compared with an unlearned run: another seed, padding or length of training, a
+// control.
+TEST(Claims, CompareNothingWithAModelThatHasNotLearned) {
+  ClaimRun learned = chunked("w8s8-1kv", 42);
+  learned.phases = drawn({.8, .8, .3, .8, .8, .8, .8, .1}, 1);
+  const auto unlearned = [&](std::uint64_t seed, const char* padding, std::int64_t steps) {
+    ClaimRun run = chunked("w8s8-1kv", seed, padding);
+    run.steps = steps;
+    run.result.mean.value = 0.04;
+    run.phases = drawn({.04, .04, .04, .04, .04, .04, .04, .04}, 2);
+    return run;
+  };
+  ClaimRun control_unlearned = control(42);
+  control_unlearned.result.mean.value = 0.04;
+  const record::Estimate close{.value = -0.01, .low = -0.02, .high = 0.0};
+  const std::vector<ClaimRun> runs = {learned, unlearned(43, "prefix", 100),
+                                      unlearned(42, "in-sequence", 100),
+                                      unlearned(42, "prefix", 300), control_unlearned};
+  for (const char* name : {"seeds", "padding", "longer training"}) {
+    EXPECT_TRUE(of(runs, name).parts.empty()) << name;
+  }
+  EXPECT_TRUE(
+      of(runs, "mean", {{.run = 0, .reference = 4, .mean = close, .worst = close}}).parts.empty());
+}
+
 TEST(Claims, AMeanThatHidesItsWorstOnceIsEnough) {
   const std::vector<ClaimRun> runs = {chunked("w8s8-1kv", 42), chunked("w8s8-8kv", 42),
                                       control(42)};
