@@ -1,6 +1,7 @@
 #include "model/attention.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "compress/gated_pool.h"
 #include "kernels/rms_norm.h"
@@ -135,11 +136,6 @@ Attention::Keyed Attention::entries(const Projected& projected, const kernels::C
   return entries;
 }
 
-torch::Tensor Attention::output(const kernels::Attention& attention) const {
-  const torch::Tensor attended = kernels::attend(attention);
-  return torch::linear(attended.flatten(2), o_proj_->weight);
-}
-
 torch::Tensor Attention::forward(const torch::Tensor& inputs, const torch::Tensor& rows,
                                  const torch::Tensor& queries, const kernels::RopeTable& table) {
   const std::int64_t batch = inputs.size(0), tokens = inputs.size(1);
@@ -164,7 +160,7 @@ torch::Tensor Attention::forward(const torch::Tensor& inputs, const torch::Tenso
     attention.entry_values = entry.values;
   }
   attention.sinks = sinks_;
-  return output(attention);
+  return torch::linear(kernels::attend(attention).flatten(2), o_proj_->weight);
 }
 
 compress::LayerCache Attention::start(std::int64_t batch) const {
@@ -180,8 +176,8 @@ compress::LayerCache Attention::start(std::int64_t batch) const {
   return cache;
 }
 
-torch::Tensor Attention::decode(const torch::Tensor& inputs, compress::LayerCache& cache,
-                                const kernels::RopeTable& table) {
+kernels::Attention Attention::extend(const torch::Tensor& inputs, compress::LayerCache& cache,
+                                     const kernels::RopeTable& table) const {
   const std::int64_t batch = inputs.size(0), added = inputs.size(1);
   const std::int64_t before = cache.tokens, after = before + added;
   const torch::Tensor positions = torch::arange(
@@ -189,7 +185,6 @@ torch::Tensor Attention::decode(const torch::Tensor& inputs, compress::LayerCach
   const kernels::RopeTable here = table.at(positions).per_head();
 
   kernels::Attention attention{.grid = grid_, .recent = recent_};
-  attention.queries = finish_query(split_heads(torch::linear(inputs, q_proj_->weight)), here);
   attention.rows = positions.expand({batch, added});
   attention.sinks = sinks_;
   attention.first = before - cache.keys.size(1);
@@ -226,7 +221,32 @@ torch::Tensor Attention::decode(const torch::Tensor& inputs, compress::LayerCach
   cache.keys = keep_from(attention.keys, kept);
   if (!tied_) cache.values = keep_from(attention.values, kept);
   cache.tokens = after;
-  return output(attention);
+  return attention;
+}
+
+void Attention::absorb(const torch::Tensor& inputs, compress::LayerCache& cache,
+                       const kernels::RopeTable& table) {
+  extend(inputs, cache, table);
+}
+
+torch::Tensor Attention::decode(const torch::Tensor& inputs, compress::LayerCache& cache,
+                                const kernels::RopeTable& table, LayerLook* look) {
+  kernels::Attention attention = extend(inputs, cache, table);
+  attention.queries = finish_query(split_heads(torch::linear(inputs, q_proj_->weight)),
+                                   table.at(attention.rows.select(0, 0)).per_head());
+  torch::Tensor outputs = kernels::attend(attention);
+  if (look != nullptr) {
+    if (!look->edits.empty()) outputs = outputs.clone();
+    for (const HeadEdit& edit : look->edits) {
+      outputs.narrow(0, edit.first_row, edit.rows)
+          .narrow(2, edit.first_head, edit.heads)
+          .copy_(edit.values);
+    }
+    look->inputs = inputs;
+    look->attention = std::move(attention);
+    look->outputs = outputs;
+  }
+  return torch::linear(outputs.flatten(2), o_proj_->weight);
 }
 
 }  // namespace kvphase::model

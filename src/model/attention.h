@@ -12,6 +12,7 @@
 #include "kernels/attention.h"
 #include "kernels/rope.h"
 #include "model/config.h"
+#include "model/look.h"
 
 namespace kvphase::model {
 
@@ -41,9 +42,16 @@ class Attention : public torch::nn::Module {
 
   compress::LayerCache start(std::int64_t batch) const;
   // inputs [B, n, C] of the next n tokens; table: RoPE of positions 0..cache.tokens + n - 1 at
-  // least.
+  // least. look: null, or what to record and to replace in this call.
   torch::Tensor decode(const torch::Tensor& inputs, compress::LayerCache& cache,
-                       const kernels::RopeTable& table);
+                       const kernels::RopeTable& table, LayerLook* look = nullptr);
+  // The same cache afterwards, without asking for the tokens' own outputs.
+  void absorb(const torch::Tensor& inputs, compress::LayerCache& cache,
+              const kernels::RopeTable& table);
+
+  const kernels::ChunkGrid& grid() const { return grid_; }  // of chunked layers
+  // Null unless the layer is chunked.
+  const compress::Compressor* compressor() const { return compressor_.get(); }
 
  private:
   struct Keyed {
@@ -64,7 +72,9 @@ class Attention : public torch::nn::Module {
   // Entries of the windows of `grid`, which counts from position `first`.
   Keyed entries(const Projected& projected, const kernels::ChunkGrid& grid, std::int64_t first,
                 const kernels::RopeTable& table) const;
-  torch::Tensor output(const kernels::Attention& attention) const;
+  // Adds the tokens to the cache; returns what their queries, still missing, attend to.
+  kernels::Attention extend(const torch::Tensor& inputs, compress::LayerCache& cache,
+                            const kernels::RopeTable& table) const;
 
   ModelConfig config_;
   bool chunked_ = false;

@@ -64,8 +64,8 @@ struct Transformer::Layer : torch::nn::Module {
   }
 
   torch::Tensor decode(const torch::Tensor& x, compress::LayerCache& cache,
-                       const kernels::RopeTable& table) const {
-    return finish(x, self_attn->decode(normed(*input_norm, x), cache, table));
+                       const kernels::RopeTable& table, LayerLook* look) const {
+    return finish(x, self_attn->decode(normed(*input_norm, x), cache, table, look));
   }
 
   double epsilon;
@@ -217,13 +217,39 @@ DecodeState Transformer::start(std::int64_t batch) const {
   return state;
 }
 
-torch::Tensor Transformer::decode(const torch::Tensor& tokens, DecodeState& state) {
+const Attention& Transformer::attention(std::int64_t layer) const {
+  return *body_->layers.at(static_cast<std::size_t>(layer))->self_attn;
+}
+
+void Transformer::prefill(const torch::Tensor& tokens, DecodeState& state,
+                          std::vector<torch::Tensor>* layer_inputs) {
   torch::NoGradGuard no_grad;
   check(tokens, state.tokens);
   const kernels::RopeTable table = rope_table(state.tokens + tokens.size(1));
   torch::Tensor x = embed(tokens);
   for (std::size_t layer = 0; layer < body_->layers.size(); ++layer) {
-    x = body_->layers[layer]->decode(x, state.layers[layer], table);
+    const Layer& here = *body_->layers[layer];
+    const torch::Tensor inputs = here.normed(*here.input_norm, x);
+    if (layer_inputs != nullptr) layer_inputs->push_back(inputs);
+    if (layer + 1 == body_->layers.size()) {
+      here.self_attn->absorb(inputs, state.layers[layer], table);
+    } else {
+      x = here.finish(x, here.self_attn->decode(inputs, state.layers[layer], table));
+    }
+  }
+  state.tokens += tokens.size(1);
+}
+
+torch::Tensor Transformer::decode(const torch::Tensor& tokens, DecodeState& state, Look* look) {
+  torch::NoGradGuard no_grad;
+  TORCH_CHECK(look == nullptr || look->layers.size() == body_->layers.size(),
+              "[model] expected a look into ", body_->layers.size(), " layers");
+  check(tokens, state.tokens);
+  const kernels::RopeTable table = rope_table(state.tokens + tokens.size(1));
+  torch::Tensor x = embed(tokens);
+  for (std::size_t layer = 0; layer < body_->layers.size(); ++layer) {
+    LayerLook* const here = look == nullptr ? nullptr : &look->layers[layer];
+    x = body_->layers[layer]->decode(x, state.layers[layer], table, here);
   }
   state.tokens += tokens.size(1);
   return head(x);

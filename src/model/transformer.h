@@ -15,6 +15,7 @@
 #include "compress/chunk_cache.h"
 #include "model/attention.h"
 #include "model/config.h"
+#include "model/look.h"
 
 namespace kvphase::model {
 
@@ -48,7 +49,14 @@ class Transformer : public torch::nn::Module {
   // Incremental decoding, without gradients: tokens [B, n], n >= 1, follow what state has seen;
   // returns logits [B, n, V]. The state's bytes are cache_size(config, tokens) * B * element size.
   DecodeState start(std::int64_t batch) const;
-  torch::Tensor decode(const torch::Tensor& tokens, DecodeState& state);
+  // look: null, or L layers of what to replace in this call; filled with what they saw.
+  torch::Tensor decode(const torch::Tensor& tokens, DecodeState& state, Look* look = nullptr);
+  // The same state afterwards, for less: no logits, and of the last layer only its cache.
+  // layer_inputs: null, or filled with [B, n, C] per layer, normalised.
+  void prefill(const torch::Tensor& tokens, DecodeState& state,
+               std::vector<torch::Tensor>* layer_inputs = nullptr);
+
+  const Attention& attention(std::int64_t layer) const;
 
  private:
   struct Mlp;
