@@ -12,6 +12,7 @@ constexpr std::array kCommands = {
     Command{"tokens", "Make token shards from text, for training on text", add_tokens, false},
     Command{"audit", "Find a model's periodic weak spots", add_audit},
     Command{"compare", "Servers on the same prompts, or finished audits side by side", add_compare},
+    Command{"knockout", "Which heads the answers at each phase depend on", add_knockout, false},
     Command{"analyze", "A verdict and a report from results you already have", add_analyze, false},
     Command{"calibrate", "Measure false alarms, coverage and power of the statistics",
             add_calibrate, false},

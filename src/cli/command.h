@@ -37,6 +37,7 @@ Action add_calibrate(CLI::App& options);
 Action add_compare(CLI::App& options);
 Action add_demo(CLI::App& options);
 Action add_family(CLI::App& options);
+Action add_knockout(CLI::App& options);
 Action add_plan(CLI::App& options);
 Action add_presets(CLI::App& options);
 Action add_export(CLI::App& options);

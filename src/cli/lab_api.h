@@ -11,13 +11,14 @@
 #include <vector>
 
 #include "base/json.h"
+#include "lab/knockout.h"
 #include "lm/language_model.h"
 #include "train/launch.h"
 
 namespace kvphase::cli {
 
 // Changes whenever a struct below does: a module of another build is refused.
-inline constexpr int kLabAbi = 5;
+inline constexpr int kLabAbi = 6;
 
 struct TrainProgress {
   std::int64_t step = 0;  // done
@@ -68,6 +69,10 @@ struct LabApi {
   std::int64_t (*count_parameters)(const base::Json& config) = nullptr;
   void (*export_checkpoint)(const std::filesystem::path& folder, ExportFormat format,
                             const std::filesystem::path& out) = nullptr;
+  // Looks into a checkpoint; each fills the context with the model's identity.
+  record::Findings (*knockout)(const std::filesystem::path& checkpoint,
+                               const lab::KnockoutOptions& options, record::RunContext context,
+                               const lab::OnProgress& progress) = nullptr;
 };
 
 // The module exports `extern "C" const kvphase::cli::LabApi* kvphase_lab_api();`.

@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "cli/lab_api.h"
 #include "engine/checkpoint_model.h"
+#include "lab/knockout.h"
 #include "model/checkpoint.h"
 #include "model/gguf_export.h"
 #include "model/hf_export.h"
@@ -100,12 +101,20 @@ void export_checkpoint(const std::filesystem::path& folder, ExportFormat format,
   }
 }
 
+record::Findings knockout(const std::filesystem::path& checkpoint,
+                          const lab::KnockoutOptions& options, record::RunContext context,
+                          const lab::OnProgress& progress) {
+  const lab::KnockoutAnswers answers = lab::run_knockouts(checkpoint, options, context, progress);
+  return lab::knockout_findings(answers, options, context);
+}
+
 constexpr LabApi kApi = {.open_checkpoint = open_checkpoint,
                          .train = train_model,
                          .training_options = training_options,
                          .recipes = recipes,
                          .count_parameters = count_parameters,
-                         .export_checkpoint = export_checkpoint};
+                         .export_checkpoint = export_checkpoint,
+                         .knockout = knockout};
 
 }  // namespace
 }  // namespace kvphase::cli

@@ -1,0 +1,181 @@
+#include "lab/knockout.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/random.h"
+
+namespace kvphase::lab {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::filesystem::path model(const char* name) {
+  return std::filesystem::path(KVPHASE_MODELS) / name;
+}
+
+KnockoutOptions options_for(const std::filesystem::path& checkpoint, std::int64_t items) {
+  const base::Json card = base::parse_json(base::read_file(checkpoint / "card.json"), "card");
+  KnockoutOptions options;
+  options.lookup.language = task::lookup_language_from_json(card.at("language"), "card");
+  options.lookup.items = items;
+  options.lookup.modulus = 8;
+  options.stride = 4;
+  options.calibration = 64;
+  options.replicates = 200;
+  options.permutations = 199;
+  return options;
+}
+
+TEST(Knockout, SitesAreEveryHeadAndEveryLayerAndALayerOfOneHeadStandsOnce) {
+  const auto names = [](const std::vector<Site>& sites) {
+    std::vector<std::string> all;
+    for (const Site& s : sites) {
+      all.push_back(fmt::format("{} [{}, {})", s.name, s.first_head, s.first_head + s.heads));
+    }
+    return all;
+  };
+  EXPECT_THAT(names(knockout_sites(2, 2, 4, HeadUnit::kKvHeads)),
+              ElementsAre("layer 0 head 0 [0, 2)", "layer 0 head 1 [2, 4)", "layer 0 [0, 4)",
+                          "layer 1 head 0 [0, 2)", "layer 1 head 1 [2, 4)", "layer 1 [0, 4)"));
+  EXPECT_THAT(names(knockout_sites(1, 1, 2, HeadUnit::kKvHeads)), ElementsAre("layer 0 [0, 2)"));
+  EXPECT_THAT(
+      names(knockout_sites(1, 1, 2, HeadUnit::kQueryHeads)),
+      ElementsAre("layer 0 query head 0 [0, 1)", "layer 0 query head 1 [1, 2)", "layer 0 [0, 2)"));
+}
+
+TEST(Knockout, OnePrefillForAllKnockoutsAnswersAsAPrefillForEach) {
+  for (const char* name : {"chunked-w4s4", "full-attention"}) {
+    for (const Replacement replacement :
+         {Replacement::kMean, Replacement::kZero, Replacement::kResample}) {
+      KnockoutOptions options = options_for(model(name), 16);
+      options.unit = HeadUnit::kQueryHeads;
+      options.replacement = replacement;
+      record::RunContext context;
+      const KnockoutAnswers together = run_knockouts(model(name), options, context);
+      options.separately = true;
+      options.run = {.threads = 2, .batch_tokens = 700};
+      const KnockoutAnswers separately = run_knockouts(model(name), options, context);
+      EXPECT_EQ(together.clean, separately.clean) << name;
+      std::int64_t changed = 0;
+      for (std::size_t s = 0; s < together.sites.size(); ++s) {
+        EXPECT_EQ(together.knocked[s], separately.knocked[s])
+            << name << ", " << together.sites[s].name;
+        for (std::size_t i = 0; i < together.clean.size(); ++i) {
+          changed += together.knocked[s][i] != together.clean[i] ? 1 : 0;
+        }
+      }
+      EXPECT_GT(changed, 20) << name << ": knockouts that change nothing compare nothing";
+    }
+  }
+}
+
+// Items whose clean answers follow the phase strongly, and three heads: one that no answer needs,
+// one that costs every phase a third of its right answers, one that phase 3 needs.
+KnockoutAnswers made_up(std::int64_t items, std::uint64_t seed) {
+  constexpr std::int64_t kResidues = 8;
+  KnockoutAnswers a{.items = items, .modulus = kResidues};
+  a.sites = {{.name = "none"}, {.name = "third"}, {.name = "phase 3"}};
+  a.knocked.resize(3);
+  base::Random random(seed);
+  for (std::int64_t item = 0; item < items; ++item) {
+    for (std::int64_t r = 0; r < kResidues; ++r) {
+      const std::int64_t phase = r % 4;
+      const bool right = random.uniform() < (phase == 0 ? 0.1 : 0.9);
+      a.position.push_back(16 + r);
+      a.clean.push_back(right);
+      a.knocked[0].push_back(right);
+      a.knocked[1].push_back(right && random.uniform() < 2.0 / 3);
+      a.knocked[2].push_back(right && phase != 3);
+    }
+  }
+  return a;
+}
+
+KnockoutOptions folded_by_four() {
+  KnockoutOptions options;
+  options.lookup.modulus = 8;
+  options.lookup.items = 8;
+  options.stride = 4;
+  options.replicates = 300;
+  options.permutations = 999;
+  return options;
+}
+
+TEST(Knockout, AHeadThatOnePhaseNeedsIsNamedAndOneThatCostsAllPhasesAlikeIsNot) {
+  const record::Findings f = knockout_findings(made_up(120, 1), folded_by_four(), {});
+  const base::Json& sites = f.data.at("sites");
+  EXPECT_TRUE(sites[0].at("p").is_null() || sites[0].at("p").get<double>() > 0.05) << sites[0];
+  EXPECT_GT(sites[1].at("p_holm").get<double>(), 0.05) << sites[1];
+  EXPECT_LE(sites[2].at("p_holm").get<double>(), 0.05) << sites[2];
+  EXPECT_EQ(sites[2].at("largest_loss_at_phase"), 3);
+  EXPECT_EQ(sites[2].at("change_by_phase")[3].at("value"), -100);
+  EXPECT_EQ(sites[2].at("change_by_phase")[1].at("value"), 0);
+  EXPECT_EQ(sites[2].at("mean_change").at("value"), -25);
+  EXPECT_EQ(sites[2].at("largest_loss_minus_mean").at("value"), 75);
+  EXPECT_NEAR(sites[1].at("mean_change").at("value").get<double>(), -33, 10);
+  EXPECT_LT(sites[1].at("change_by_phase")[2].at("low").get<double>(), -20);
+  EXPECT_THAT(f.sentence, HasSubstr("most concentrated: phase 3, -100.0% at phase 3"));
+}
+
+TEST(Knockout, APhaseWithoutARightAnswerHasNoRelativeChange) {
+  KnockoutAnswers a = made_up(40, 2);
+  for (std::size_t at = 0; at < a.clean.size(); ++at) {
+    if (at % 8 != 4) continue;  // one of phase 0's two residues
+    a.clean[at] = 0;
+    a.knocked[1][at] = 1;
+  }
+  const record::Findings f = knockout_findings(a, folded_by_four(), {});
+  const base::Json& site = f.data.at("sites")[1];
+  EXPECT_TRUE(site.at("change_by_residue")[4].is_null());
+  EXPECT_TRUE(site.at("change_by_phase")[0].at("value").is_null());
+  EXPECT_EQ(site.at("change_by_phase")[0].at("reason"), "undefined for these items");
+  EXPECT_TRUE(site.at("mean_change").at("value").is_null());
+  EXPECT_FALSE(site.at("change_by_phase")[1].at("value").is_null());
+}
+
+// Under "the same share of right answers is lost at every phase", with accuracies far apart.
+TEST(Knockout, TheTestOfPhaseDependenceRejectsATrueNullAsOftenAsItSays) {
+  KnockoutOptions options = folded_by_four();
+  options.permutations = 199;
+  options.replicates = 1;
+  constexpr int kRuns = 200;
+  int rejected = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    const record::Findings f =
+        knockout_findings(made_up(30, 100 + static_cast<std::uint64_t>(run)), options, {});
+    rejected += f.data.at("sites")[1].at("p").get<double>() <= 0.05 ? 1 : 0;
+  }
+  // 10 expected; 20 or more have a probability below 0.002.
+  EXPECT_LT(rejected, 20) << "of " << kRuns;
+  EXPECT_GT(rejected, 1) << "of " << kRuns;
+}
+
+TEST(Knockout, AStrideThatDoesNotFitTheModulusAndTooFewCalibrationPromptsAreRefused) {
+  const auto error = [](const auto& call) {
+    try {
+      call();
+    } catch (const base::Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("accepted");
+  };
+  KnockoutOptions options = folded_by_four();
+  options.stride = 3;
+  EXPECT_THAT(error([&] { knockout_findings(made_up(8, 1), options, {}); }),
+              HasSubstr("[knockout] expected a modulus that is twice the stride 3"));
+  options = options_for(model("chunked-w4s4"), 8);
+  options.calibration = 1;
+  record::RunContext context;
+  EXPECT_THAT(error([&] { run_knockouts(model("chunked-w4s4"), options, context); }),
+              HasSubstr("expected at least 2 calibration prompts, got 1"));
+}
+
+}  // namespace
+}  // namespace kvphase::lab

@@ -1,0 +1,109 @@
+#include "lab/opened.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/error.h"
+#include "model/checkpoint.h"
+#include "model/threads.h"
+
+namespace kvphase::lab {
+
+Opened open(const std::filesystem::path& folder) {
+  model::Checkpoint checkpoint = model::read_checkpoint(folder);
+  model::compute_on_calling_thread();
+  constexpr std::uint64_t kSeed = 1;  // overwritten by the weights
+  Opened opened{.sha256 = checkpoint.sha256,
+                .network = std::make_shared<model::Transformer>(checkpoint.config, kSeed)};
+  model::load_weights(*opened.network, checkpoint.weights, folder.string());
+  const std::filesystem::path clean = std::filesystem::weakly_canonical(folder);
+  opened.name = clean.filename().string();
+  // A study's checkpoints are all called "model"; their cell is their name.
+  if (opened.name == "model" && clean.has_parent_path()) {
+    opened.name = clean.parent_path().filename().string();
+  }
+  return opened;
+}
+
+void check_fits(const Opened& opened, const task::LookupTask& task, const std::string& scope) {
+  const std::int64_t longest = task.longest_prompt(), context = opened.config().context_length;
+  if (longest > context) {
+    throw base::usage_error(scope,
+                            "expected prompts of at most {} tokens (the model's context), got {}; "
+                            "use fewer records, demonstrations or a shorter haystack",
+                            context, longest);
+  }
+}
+
+std::vector<Place> all_places(const task::LookupTask& task) {
+  std::vector<Place> places;
+  for (std::int64_t item = 0; item < task.items(); ++item) {
+    for (std::int64_t r = 0; r < task.modulus(); ++r) places.push_back({item, r});
+  }
+  return places;
+}
+
+std::vector<Place> one_each(const task::LookupTask& task, std::int64_t count) {
+  std::vector<Place> places;
+  for (std::int64_t item = 0; item < std::min(count, task.items()); ++item) {
+    // Not item mod R alone: an item's base position has that residue.
+    places.push_back({item, (item + item / task.modulus()) % task.modulus()});
+  }
+  return places;
+}
+
+void for_each_batch(const task::LookupTask& task, const std::vector<Place>& places,
+                    const RunOptions& options, const std::function<void(const Batch&)>& work,
+                    const OnProgress& progress) {
+  const std::int64_t size = std::max<std::int64_t>(1, options.batch_tokens / task.longest_prompt());
+  const std::int64_t all = std::ssize(places), batches = (all + size - 1) / size;
+  const std::int64_t shards = std::clamp<std::int64_t>(batches, 1, options.threads);
+  std::mutex mutex;
+  std::int64_t done = 0;
+  model::run_shards(shards, [&](std::int64_t shard) {
+    const torch::NoGradGuard no_grad;
+    const std::int64_t end = model::shard_begin(batches, shards, shard + 1);
+    for (std::int64_t b = model::shard_begin(batches, shards, shard); b < end; ++b) {
+      Batch batch{.first = static_cast<std::size_t>(b * size)};
+      const std::int64_t last = std::min(all, (b + 1) * size);
+      for (std::int64_t i = b * size; i < last; ++i) {
+        const Place& place = places[static_cast<std::size_t>(i)];
+        batch.prompts.push_back(task.prompt(place.item, place.residue));
+      }
+      const std::int64_t length = batch.prompts.front().length;
+      batch.tokens = torch::empty({last - b * size, length}, torch::kInt64);
+      auto* next = batch.tokens.data_ptr<std::int64_t>();
+      for (const task::Prompt& prompt : batch.prompts) {
+        next = std::copy(prompt.request.prompt.begin(), prompt.request.prompt.end(), next);
+      }
+      work(batch);
+      if (!progress) continue;
+      const std::scoped_lock lock(mutex);
+      done += last - b * size;
+      progress(done, all);
+    }
+  });
+}
+
+model::DecodeState repeated(const model::DecodeState& state, std::int64_t times) {
+  model::DecodeState result = state;
+  const auto repeat = [times](torch::Tensor& t) {
+    if (!t.defined()) return;
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(t.dim()), 1);
+    counts.front() = times;
+    t = t.repeat(counts);
+  };
+  for (compress::LayerCache& layer : result.layers) {
+    for (torch::Tensor* t : {&layer.keys, &layer.values, &layer.pending}) repeat(*t);
+    for (torch::Tensor& head : layer.entry_keys) repeat(head);
+    for (torch::Tensor& head : layer.entry_values) repeat(head);
+  }
+  return result;
+}
+
+model::Look look_into(const model::Transformer& network) {
+  return {.layers =
+              std::vector<model::LayerLook>(static_cast<std::size_t>(network.config().layers))};
+}
+
+}  // namespace kvphase::lab
