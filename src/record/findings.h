@@ -62,9 +62,11 @@ struct Findings {
   std::vector<FindingsTable> tables;
   std::vector<Figure> figures;
   std::vector<std::string> notes;  // how to read them, what they do not say
+  // Every prompt's answers as CSV with a header, for a file beside result.json; not part of it.
+  std::string answers;
 };
 
-// schema "kvphase.KIND/1"; findings_from_json(to_json(x)) equals x.
+// schema "kvphase.KIND/1"; findings_from_json(to_json(x)) equals x but for the answers.
 base::Json to_json(const Findings& findings);
 // Throws a usage error for another kind than `kind`, another version or a file that is none.
 Findings findings_from_json(const base::Json& json, std::string_view kind, std::string_view scope);

@@ -331,6 +331,9 @@ void write_findings(const std::filesystem::path& folder, const Findings& finding
   }
   base::write_file_atomically(folder / "report.txt", findings_text(findings));
   base::write_file_atomically(folder / "report.html", findings_html(findings));
+  if (!findings.answers.empty()) {
+    base::write_file_atomically(folder / "answers.csv", findings.answers);
+  }
   base::write_file_atomically(folder / "result.json", findings_json(findings));
 }
 
