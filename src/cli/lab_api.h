@@ -11,7 +11,10 @@
 #include <vector>
 
 #include "base/json.h"
+#include "lab/cycle.h"
+#include "lab/gates.h"
 #include "lab/knockout.h"
+#include "lab/readout.h"
 #include "lm/language_model.h"
 #include "train/launch.h"
 
@@ -69,10 +72,14 @@ struct LabApi {
   std::int64_t (*count_parameters)(const base::Json& config) = nullptr;
   void (*export_checkpoint)(const std::filesystem::path& folder, ExportFormat format,
                             const std::filesystem::path& out) = nullptr;
-  // Looks into a checkpoint; each fills the context with the model's identity.
-  record::Findings (*knockout)(const std::filesystem::path& checkpoint,
-                               const lab::KnockoutOptions& options, record::RunContext context,
-                               const lab::OnProgress& progress) = nullptr;
+  // Looks into a checkpoint. `context` lacks the model's identity, which the findings have.
+  template <typename Options>
+  using Look = record::Findings(const std::filesystem::path& checkpoint, const Options& options,
+                                record::RunContext context, const lab::OnProgress& progress);
+  Look<lab::KnockoutOptions>* knockout = nullptr;
+  Look<lab::GateOptions>* gates = nullptr;
+  Look<lab::CycleOptions>* cycle = nullptr;
+  Look<lab::ReadoutOptions>* readout = nullptr;
 };
 
 // The module exports `extern "C" const kvphase::cli::LabApi* kvphase_lab_api();`.

@@ -35,10 +35,11 @@ std::string name_of(const std::filesystem::path& checkpoint) {
 
 }  // namespace
 
-void declare_look_inside(CLI::App& app, LookInside& look, const std::string& items_default) {
+void declare_look_inside(CLI::App& app, LookInside& look, const std::string& items_default,
+                         const std::string& items_meaning) {
   app.add_option("checkpoint", look.checkpoint, "A folder that `kvphase train` wrote")->required();
   app.add_option("--items", look.task.items,
-                 fmt::format("Items, each asked at every residue (default {})", items_default));
+                 fmt::format("{} (default {})", items_meaning, items_default));
   app.add_option("-R,--modulus", look.task.modulus,
                  "Residues of the target's position (default 24, or what the prompts allow)");
   app.add_option("--padding", look.task.padding,

@@ -26,7 +26,8 @@ struct LookInside {
   bool json = false;         // result.json on stdout
 };
 
-void declare_look_inside(CLI::App& app, LookInside& look, const std::string& items_default);
+void declare_look_inside(CLI::App& app, LookInside& look, const std::string& items_default,
+                         const std::string& items_meaning = "Items, each asked at every residue");
 
 // A look that is ready to begin: what can be refused without loading a model was refused.
 struct LookPlan {

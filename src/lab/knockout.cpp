@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "lab/opened.h"
+#include "lab/shared.h"
 
 namespace kvphase::lab {
 namespace {
@@ -175,13 +176,11 @@ std::vector<Site> knockout_sites(std::int64_t layers, std::int64_t kv_heads,
 KnockoutAnswers run_knockouts(const std::filesystem::path& checkpoint,
                               const KnockoutOptions& options, record::RunContext& context,
                               const OnProgress& progress) {
+  const task::LookupTask task(options.lookup);
+  check_stride(options.stride, task.modulus(), kScope);
   const Opened opened = open(checkpoint);
   const model::ModelConfig& config = opened.config();
-  context.model_name = opened.name;
-  context.model_kind = "checkpoint";
-  context.model_sha256 = opened.sha256;
-  context.model_config = model::to_json(config);
-  const task::LookupTask task(options.lookup);
+  identify(opened, context);
   check_fits(opened, task, kScope);
 
   KnockoutAnswers answers{.items = task.items(), .modulus = task.modulus()};

@@ -348,6 +348,13 @@ Findings knockout_findings(const KnockoutAnswers& a, const KnockoutOptions& opti
       {"replicates", options.replicates},
       {"permutations", options.permutations}};
   findings.data = data_of(a, results, clean, options.stride);
+  std::vector<std::string> names = {"clean"};
+  std::vector<const std::vector<std::uint8_t>*> columns = {&a.clean};
+  for (std::size_t s = 0; s < a.sites.size(); ++s) {
+    names.push_back(a.sites[s].name);
+    columns.push_back(&a.knocked[s]);
+  }
+  findings.answers = answers_csv(a.modulus, names, columns);
   findings.tables = {table_of(a, results), clean_table(clean, a.items, options.stride)};
   findings.figures = {map_of(a, results, options.stride)};
   findings.notes = {

@@ -25,6 +25,13 @@ Opened open(const std::filesystem::path& folder) {
   return opened;
 }
 
+void identify(const Opened& opened, record::RunContext& context) {
+  context.model_name = opened.name;
+  context.model_kind = "checkpoint";
+  context.model_sha256 = opened.sha256;
+  context.model_config = model::to_json(opened.config());
+}
+
 void check_fits(const Opened& opened, const task::LookupTask& task, const std::string& scope) {
   const std::int64_t longest = task.longest_prompt(), context = opened.config().context_length;
   if (longest > context) {

@@ -14,6 +14,7 @@
 
 #include "lab/lookup_run.h"
 #include "model/transformer.h"
+#include "record/context.h"
 #include "task/lookup.h"
 
 namespace kvphase::lab {
@@ -27,6 +28,9 @@ struct Opened {
 
 // Throws a usage error for a folder that is no complete checkpoint.
 Opened open(const std::filesystem::path& folder);
+
+// Says in a record which model it is.
+void identify(const Opened& opened, record::RunContext& context);
 
 // Throws a usage error where the task's prompts do not fit the model.
 void check_fits(const Opened& opened, const task::LookupTask& task, const std::string& scope);

@@ -1,5 +1,8 @@
 #include "lab/shared.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/error.h"
 
 namespace kvphase::lab {
@@ -18,9 +21,46 @@ std::vector<std::string> names_of_phases(std::int64_t stride) {
   return names;
 }
 
+std::optional<double> correlation(std::span<const double> x, std::span<const double> y) {
+  const std::size_t n = x.size();
+  if (n < 2 || y.size() != n) return std::nullopt;
+  double mean_x = 0, mean_y = 0, size_x = 0, size_y = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    mean_x += x[i] / static_cast<double>(n);
+    mean_y += y[i] / static_cast<double>(n);
+    size_x = std::max(size_x, std::abs(x[i]));
+    size_y = std::max(size_y, std::abs(y[i]));
+  }
+  double xx = 0, yy = 0, xy = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    xx += (x[i] - mean_x) * (x[i] - mean_x);
+    yy += (y[i] - mean_y) * (y[i] - mean_y);
+    xy += (x[i] - mean_x) * (y[i] - mean_y);
+  }
+  // A constant that differs by rounding only is constant.
+  constexpr double kFlat = 1e-20;
+  const auto count = static_cast<double>(n);
+  if (xx <= kFlat * count * size_x * size_x || yy <= kFlat * count * size_y * size_y) {
+    return std::nullopt;
+  }
+  return xy / std::sqrt(xx * yy);
+}
+
 std::string p_cell(std::optional<double> p) {
   if (!p) return "-";
   return *p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", *p);
+}
+
+std::string answers_csv(std::int64_t modulus, const std::vector<std::string>& names,
+                        const std::vector<const std::vector<std::uint8_t>*>& columns) {
+  std::string text = fmt::format("item,residue,{}\n", fmt::join(names, ","));
+  for (std::size_t at = 0; at < columns.front()->size(); ++at) {
+    const auto index = static_cast<std::int64_t>(at);
+    text += fmt::format("{},{}", index / modulus, index % modulus);
+    for (const auto* column : columns) text += (*column)[at] != 0 ? ",1" : ",0";
+    text += '\n';
+  }
+  return text;
 }
 
 }  // namespace kvphase::lab

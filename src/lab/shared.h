@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,14 @@ void check_stride(std::int64_t stride, std::int64_t modulus, std::string_view sc
 
 std::vector<std::string> names_of_phases(std::int64_t stride);  // "0", "1", ...
 
+// Pearson's; empty for fewer than two points or where one side is constant.
+std::optional<double> correlation(std::span<const double> x, std::span<const double> y);
+
 std::string p_cell(std::optional<double> p);  // "< 0.001", "0.034", "-"
+
+// "item,residue,NAMES..." and a line per prompt, item by item: columns[name][item * modulus +
+// residue] is 1 or 0.
+std::string answers_csv(std::int64_t modulus, const std::vector<std::string>& names,
+                        const std::vector<const std::vector<std::uint8_t>*>& columns);
 
 }  // namespace kvphase::lab

@@ -4,7 +4,6 @@
 #include "base/files.h"
 #include "cli/lab_api.h"
 #include "engine/checkpoint_model.h"
-#include "lab/knockout.h"
 #include "model/checkpoint.h"
 #include "model/gguf_export.h"
 #include "model/hf_export.h"
@@ -101,11 +100,12 @@ void export_checkpoint(const std::filesystem::path& folder, ExportFormat format,
   }
 }
 
-record::Findings knockout(const std::filesystem::path& checkpoint,
-                          const lab::KnockoutOptions& options, record::RunContext context,
-                          const lab::OnProgress& progress) {
-  const lab::KnockoutAnswers answers = lab::run_knockouts(checkpoint, options, context, progress);
-  return lab::knockout_findings(answers, options, context);
+// Asks, then analyses.
+template <auto kAsk, auto kAnalyse, typename Options>
+record::Findings look(const std::filesystem::path& checkpoint, const Options& options,
+                      record::RunContext context, const lab::OnProgress& progress) {
+  const auto answers = kAsk(checkpoint, options, context, progress);
+  return kAnalyse(answers, options, context);
 }
 
 constexpr LabApi kApi = {.open_checkpoint = open_checkpoint,
@@ -114,7 +114,10 @@ constexpr LabApi kApi = {.open_checkpoint = open_checkpoint,
                          .recipes = recipes,
                          .count_parameters = count_parameters,
                          .export_checkpoint = export_checkpoint,
-                         .knockout = knockout};
+                         .knockout = look<lab::run_knockouts, lab::knockout_findings>,
+                         .gates = look<lab::read_gates, lab::gate_findings>,
+                         .cycle = look<lab::run_cycle, lab::cycle_findings>,
+                         .readout = look<lab::run_readout, lab::readout_findings>};
 
 }  // namespace
 }  // namespace kvphase::cli

@@ -1,0 +1,161 @@
+#include "lab/cycle.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <set>
+#include <string>
+
+#include "base/error.h"
+#include "kernels/pool.h"
+#include "lab/opened.h"
+#include "lab/shared.h"
+
+namespace kvphase::lab {
+namespace {
+
+using torch::Tensor;
+
+constexpr const char* kScope = "cycle";
+
+std::int64_t modulo(std::int64_t x, std::int64_t m) { return ((x % m) + m) % m; }
+
+bool ends_with(const std::string& text, std::string_view end) {
+  return text.size() >= end.size() &&
+         std::string_view(text).substr(text.size() - end.size()) == end;
+}
+
+// A network with the same weights, its gates' maps one per offset where a rotation mixes them.
+std::shared_ptr<model::Transformer> cycled(const Opened& opened, std::int64_t delta,
+                                           Rotation rotation, std::int64_t& rotated) {
+  const torch::NoGradGuard no_grad;
+  model::ModelConfig config = opened.config();
+  const model::ChunkConfig chunk = config.chunk;
+  const std::int64_t maps = model::gate_map_count(chunk);
+  // One map for all offsets is the same after any rotation: only the biases move.
+  if (maps > 1) config.chunk.gate_maps = model::GateMaps::kPerOffset;
+  constexpr std::uint64_t kSeed = 1;  // overwritten below
+  auto network = std::make_shared<model::Transformer>(config, kSeed);
+  const auto from =
+      torch::tensor(rotated_offsets(chunk.window, chunk.stride, delta, rotation), torch::kInt64);
+  const auto source = opened.network->named_parameters();
+  rotated = 0;
+  for (auto& item : network->named_parameters()) {
+    Tensor value = source[item.key()];
+    if (ends_with(item.key(), "_gate.bias")) {
+      value = value.index_select(0, from);  // [W, G * E]
+      ++rotated;
+    } else if (ends_with(item.key(), "_gate.weight") && maps > 1) {
+      std::vector<std::int64_t> map;  // of each offset
+      const kernels::ChunkGrid grid{.window = chunk.window, .stride = chunk.stride};
+      for (std::int64_t i = 0; i < chunk.window; ++i) {
+        map.push_back(kernels::map_of_offset(grid, maps, i));
+      }
+      value = value.unflatten(0, {maps, -1})
+                  .index_select(0, torch::tensor(map, torch::kInt64))
+                  .index_select(0, from)
+                  .flatten(0, 1);
+      ++rotated;
+    }
+    item.value().copy_(value);
+  }
+  return network;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> deltas_from_text(std::string_view text) {
+  constexpr std::int64_t kMost = 64;
+  const auto bad = [&] {
+    return base::usage_error(kScope, "expected --delta as -3..3 or -1,2, got '{}'", text);
+  };
+  const auto number = [&](std::string_view part) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (error != std::errc() || end != part.data() + part.size()) throw bad();
+    return value;
+  };
+  std::vector<std::int64_t> deltas;
+  if (const auto dots = text.find(".."); dots != std::string_view::npos) {
+    const std::int64_t first = number(text.substr(0, dots)), last = number(text.substr(dots + 2));
+    if (first > last || last - first >= kMost) throw bad();
+    for (std::int64_t d = first; d <= last; ++d) deltas.push_back(d);
+    return deltas;
+  }
+  while (true) {
+    const auto comma = text.find(',');
+    deltas.push_back(number(text.substr(0, comma)));
+    if (comma == std::string_view::npos) break;
+    text.remove_prefix(comma + 1);
+  }
+  if (std::set<std::int64_t>(deltas.begin(), deltas.end()).size() != deltas.size() ||
+      std::ssize(deltas) > kMost) {
+    throw base::usage_error(kScope, "expected at most {} different deltas, got {}", kMost,
+                            fmt::join(deltas, ","));
+  }
+  return deltas;
+}
+
+std::vector<std::int64_t> rotated_offsets(std::int64_t window, std::int64_t stride,
+                                          std::int64_t delta, Rotation rotation) {
+  if (rotation == Rotation::kWithinStrides && window % stride != 0) {
+    throw base::usage_error(kScope,
+                            "expected a window that is a multiple of the stride for --rotate "
+                            "stride, got {} and {}; use --rotate window",
+                            window, stride);
+  }
+  const std::int64_t period = rotation == Rotation::kWindow ? window : stride;
+  std::vector<std::int64_t> from;
+  for (std::int64_t i = 0; i < window; ++i) {
+    from.push_back(i / period * period + modulo(i % period - delta, period));
+  }
+  return from;
+}
+
+CycleAnswers run_cycle(const std::filesystem::path& checkpoint, const CycleOptions& options,
+                       record::RunContext& context, const OnProgress& progress) {
+  const task::LookupTask task(options.lookup);
+  check_stride(options.stride, task.modulus(), kScope);
+  const Opened opened = open(checkpoint);
+  identify(opened, context);
+  check_fits(opened, task, kScope);
+  const model::ModelConfig& config = opened.config();
+  CycleAnswers answers{.items = task.items(), .modulus = task.modulus()};
+  if (!model::has_chunked_layer(config)) return answers;
+  answers.window = config.chunk.window;
+  answers.aligned = config.chunk.grid == model::GridKind::kAligned || config.kv_heads == 1;
+  answers.deltas = {0};
+  for (const std::int64_t delta : options.deltas) {
+    if (delta != 0) answers.deltas.push_back(delta);
+  }
+  const std::vector<Place> places = all_places(task);
+  const auto all = static_cast<std::int64_t>(places.size() * answers.deltas.size());
+  std::int64_t before = 0;
+  for (const std::int64_t delta : answers.deltas) {
+    const auto network = cycled(opened, delta, options.rotation, answers.rotated);
+    if (answers.rotated == 0) {
+      answers.deltas = {0};  // nothing can move
+      return answers;
+    }
+    std::vector<std::uint8_t> right(places.size());
+    for_each_batch(
+        task, places, options.run,
+        [&](const Batch& batch) {
+          const Tensor rows = torch::full({1}, batch.tokens.size(1) - 1, torch::kInt64);
+          const Tensor top = network->forward_at(batch.tokens, rows).select(1, 0).argmax(-1);
+          const auto tops = top.accessor<std::int64_t, 1>();
+          for (std::int64_t b = 0; b < batch.size(); ++b) {
+            right[batch.first + static_cast<std::size_t>(b)] =
+                tops[b] == batch.prompts[static_cast<std::size_t>(b)].request.target ? 1 : 0;
+          }
+        },
+        [&](std::int64_t done, std::int64_t) {
+          if (progress) progress(before + done, all);
+        });
+    before += static_cast<std::int64_t>(places.size());
+    answers.right.push_back(std::move(right));
+  }
+  return answers;
+}
+
+}  // namespace kvphase::lab

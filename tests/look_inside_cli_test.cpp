@@ -1,0 +1,102 @@
+// knockout, gates, cycle and readout as a user runs them, on the reference checkpoints.
+#include <gmock/gmock.h>
+
+#include "record/findings.h"
+#include "tests/support/program.h"
+
+namespace kvphase {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class LookInside : public test::Program {
+ protected:
+  static std::string model(const char* name) {
+    return fmt::format("'{}/{}'", KVPHASE_MODELS, name);
+  }
+  record::Findings findings(const std::string& folder, const char* kind) const {
+    return record::findings_from_json(base::Json::parse(read(folder + "/result.json")), kind,
+                                      folder);
+  }
+};
+
+constexpr const char* kSmall = " --modulus 8 --items 16 --threads 1 -q";
+
+TEST_F(LookInside, EveryCommandLeavesItsFilesOnAChunkedModelAndOnTheControl) {
+  for (const char* command : {"knockout", "gates", "cycle", "readout"}) {
+    for (const char* name : {"chunked-w4s4", "full-attention"}) {
+      const std::string out = fmt::format("{}-{}", command, name);
+      const std::string more = std::string(command) == "readout" ? " --calibration 32" : "";
+      const auto outcome = run(
+          fmt::format("{} {}{}{} --stride 4 --out {}", command, model(name), kSmall, more, out));
+      ASSERT_EQ(outcome.code, 0) << out << ": " << outcome.err;
+      const record::Findings f = findings(out, command);
+      EXPECT_THAT(outcome.out, HasSubstr(f.sentence)) << out;
+      EXPECT_EQ(f.context.model_name, name);
+      EXPECT_THAT(f.context.command, HasSubstr("kvphase " + std::string(command)));
+      EXPECT_EQ(f.context.model_sha256.size(), 64U);
+      EXPECT_TRUE(fs::exists(folder_ / out / "report.html")) << out;
+      EXPECT_TRUE(fs::exists(folder_ / out / "report.txt")) << out;
+    }
+  }
+  EXPECT_THAT(read("knockout-chunked-w4s4/answers.csv"),
+              HasSubstr("item,residue,clean,layer 0,layer 1\n0,0,"));
+}
+
+TEST_F(LookInside, TheSameSeedGivesTheSameFindingsWhateverTheThreads) {
+  const auto once = [&](const char* out, const char* threads) {
+    const auto outcome =
+        run(fmt::format("knockout {} --modulus 8 --items 16 --threads {} -q --out {}",
+                        model("chunked-w4s4"), threads, out));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    base::Json json = base::Json::parse(read(std::string(out) + "/result.json"));
+    json.erase("context");
+    return json;
+  };
+  EXPECT_EQ(once("one", "1"), once("two", "2"));
+  EXPECT_EQ(read("one/answers.csv"), read("two/answers.csv"));
+}
+
+TEST_F(LookInside, AControlsFiguresStandBesideTheModels) {
+  ASSERT_EQ(run("knockout " + model("full-attention") + kSmall + " --stride 4 --out control").code,
+            0);
+  const auto outcome =
+      run("knockout " + model("chunked-w4s4") + kSmall + " --control control --out model --json");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, read("model/result.json"));
+  const record::Findings f = findings("model", "knockout");
+  ASSERT_EQ(f.figures.size(), 2U);
+  EXPECT_EQ(f.figures[1].id, "control-map");
+  EXPECT_THAT(f.figures[1].title, HasSubstr("Control, full-attention"));
+}
+
+TEST_F(LookInside, BadInputIsRefusedWithWhatWasExpected) {
+  ASSERT_EQ(run("gates " + model("chunked-w4s4") + kSmall + " --out gates").code, 0);
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"knockout nowhere", "expected a checkpoint folder of `kvphase train`, got nowhere"},
+      {"knockout " + model("chunked-w4s4") + kSmall + " --out gates",
+       "expected a new folder, got gates, which has findings"},
+      {"knockout " + model("chunked-w4s4") + kSmall + " --stride 8 --out x",
+       "expected --stride 4 (the model's own), got 8"},
+      {"knockout " + model("chunked-w4s4") + " --modulus 6 --items 6 -q --out x",
+       "expected a modulus that is twice the stride 4"},
+      {"knockout " + model("chunked-w4s4") + kSmall + " --control gates --out x",
+       "expected schema 'kvphase.knockout/1', got 'kvphase.gates/1'"},
+      {"knockout " + model("chunked-w4s4") + kSmall + " --haystack 90 --out x",
+       "expected prompts of at most 65 tokens"},
+      {"cycle " + model("chunked-w4s4") + kSmall + " --delta 3..1 --out x",
+       "expected --delta as -3..3"},
+      {"readout " + model("chunked-w4s4") + kSmall + " --threads -1 --out x",
+       "expected 1 to 1024 --threads"}};
+  for (const auto& [arguments, message] : cases) {
+    const auto outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2) << arguments << "\n" << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(message)) << arguments;
+    EXPECT_EQ(outcome.error_lines(), 1U) << outcome.err;
+    EXPECT_FALSE(fs::exists(folder_ / "x" / "result.json")) << arguments;
+  }
+}
+
+}  // namespace
+}  // namespace kvphase
