@@ -87,6 +87,10 @@ TEST_F(LookInside, BadInputIsRefusedWithWhatWasExpected) {
        "expected prompts of at most 65 tokens"},
       {"cycle " + model("chunked-w4s4") + kSmall + " --delta 3..1 --out x",
        "expected --delta as -3..3"},
+      {"cycle " + model("chunked-w4s4") + kSmall + " --delta 1,1 --out x", "different deltas"},
+      {"cycle " + model("chunked-w4s4") + kSmall + " --delta 0..64 --out x",
+       "expected --delta as -3..3"},
+      {"cycle " + model("chunked-w4s4") + kSmall + " --delta '' --out x", "--delta"},
       {"readout " + model("chunked-w4s4") + kSmall + " --threads -1 --out x",
        "expected 1 to 1024 --threads"}};
   for (const auto& [arguments, message] : cases) {

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <set>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "kernels/pool.h"
@@ -63,38 +62,6 @@ std::shared_ptr<model::Transformer> cycled(const Opened& opened, std::int64_t de
 }
 
 }  // namespace
-
-std::vector<std::int64_t> deltas_from_text(std::string_view text) {
-  constexpr std::int64_t kMost = 64;
-  const auto bad = [&] {
-    return base::usage_error(kScope, "expected --delta as -3..3 or -1,2, got '{}'", text);
-  };
-  const auto number = [&](std::string_view part) {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    if (error != std::errc() || end != part.data() + part.size()) throw bad();
-    return value;
-  };
-  std::vector<std::int64_t> deltas;
-  if (const auto dots = text.find(".."); dots != std::string_view::npos) {
-    const std::int64_t first = number(text.substr(0, dots)), last = number(text.substr(dots + 2));
-    if (first > last || last - first >= kMost) throw bad();
-    for (std::int64_t d = first; d <= last; ++d) deltas.push_back(d);
-    return deltas;
-  }
-  while (true) {
-    const auto comma = text.find(',');
-    deltas.push_back(number(text.substr(0, comma)));
-    if (comma == std::string_view::npos) break;
-    text.remove_prefix(comma + 1);
-  }
-  if (std::set<std::int64_t>(deltas.begin(), deltas.end()).size() != deltas.size() ||
-      std::ssize(deltas) > kMost) {
-    throw base::usage_error(kScope, "expected at most {} different deltas, got {}", kMost,
-                            fmt::join(deltas, ","));
-  }
-  return deltas;
-}
 
 std::vector<std::int64_t> rotated_offsets(std::int64_t window, std::int64_t stride,
                                           std::int64_t delta, Rotation rotation) {

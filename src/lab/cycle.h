@@ -14,7 +14,6 @@
 #include <filesystem>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "lab/lookup_run.h"
@@ -34,10 +33,6 @@ struct CycleOptions {
   std::int64_t replicates = 2000;
   RunOptions run;
 };
-
-// "-3..3" or "-1,2,5"; throws a usage error for anything else, for more than 64 and for
-// repetitions.
-std::vector<std::int64_t> deltas_from_text(std::string_view text);
 
 // Which old offset the gate of each offset comes from: [W].
 std::vector<std::int64_t> rotated_offsets(std::int64_t window, std::int64_t stride,

@@ -42,16 +42,6 @@ TEST(Cycle, AnOffsetTakesTheGateDeltaPlacesBeforeIt) {
               HasSubstr("expected a window that is a multiple of the stride"));
 }
 
-TEST(Cycle, DeltasAreARangeOrAList) {
-  EXPECT_THAT(deltas_from_text("-1..2"), ElementsAre(-1, 0, 1, 2));
-  EXPECT_THAT(deltas_from_text("3,-2"), ElementsAre(3, -2));
-  for (const char* bad : {"", "3..1", "a", "1,", "1..x", "0..64"}) {
-    EXPECT_THAT(error_of([&] { deltas_from_text(bad); }), HasSubstr("expected --delta as -3..3"))
-        << bad;
-  }
-  EXPECT_THAT(error_of([] { deltas_from_text("1,1"); }), HasSubstr("different deltas"));
-}
-
 // The published example of a W12/S12 model with 4 KV heads, delta 1, and its published fits.
 TEST(Cycle, ThePublishedExampleHasItsPublishedFits) {
   const std::array observed = {18.25, 45.65, 76.75, 53.45, 77.45, 60.6,
