@@ -27,7 +27,9 @@ TEST_F(LookInside, EveryCommandLeavesItsFilesOnAChunkedModelAndOnTheControl) {
   for (const char* command : {"knockout", "gates", "cycle", "readout"}) {
     for (const char* name : {"chunked-w4s4", "full-attention"}) {
       const std::string out = fmt::format("{}-{}", command, name);
-      const std::string more = std::string(command) == "readout" ? " --calibration 32" : "";
+      const std::string more = std::string(command) == "readout" ? " --calibration 32"
+                               : std::string(command) == "cycle" ? " --delta -1..1"
+                                                                 : "";
       const auto outcome = run(
           fmt::format("{} {}{}{} --stride 4 --out {}", command, model(name), kSmall, more, out));
       ASSERT_EQ(outcome.code, 0) << out << ": " << outcome.err;
