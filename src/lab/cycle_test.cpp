@@ -102,6 +102,7 @@ CycleOptions options_for(const std::filesystem::path& checkpoint) {
   const base::Json card = base::parse_json(base::read_file(checkpoint / "card.json"), "card");
   CycleOptions options = made_up_options();
   options.lookup.language = task::lookup_language_from_json(card.at("language"), "card");
+  options.lookup.demonstrations = 4;
   options.lookup.items = 24;
   return options;
 }

@@ -22,6 +22,7 @@ GateOptions options_for(const std::filesystem::path& checkpoint) {
   const base::Json card = base::parse_json(base::read_file(checkpoint / "card.json"), "card");
   GateOptions options;
   options.lookup.language = task::lookup_language_from_json(card.at("language"), "card");
+  options.lookup.demonstrations = 4;
   options.lookup.modulus = 8;
   options.lookup.items = 40;
   options.prompts = 40;

@@ -24,6 +24,7 @@ KnockoutOptions options_for(const std::filesystem::path& checkpoint, std::int64_
   const base::Json card = base::parse_json(base::read_file(checkpoint / "card.json"), "card");
   KnockoutOptions options;
   options.lookup.language = task::lookup_language_from_json(card.at("language"), "card");
+  options.lookup.demonstrations = 4;
   options.lookup.items = items;
   options.lookup.modulus = 8;
   options.stride = 4;
@@ -149,8 +150,10 @@ TEST(Knockout, TheTestOfPhaseDependenceRejectsATrueNullAsOftenAsItSays) {
   int rejected = 0;
   for (int run = 0; run < kRuns; ++run) {
     const record::Findings f =
-        knockout_findings(made_up(30, 100 + static_cast<std::uint64_t>(run)), options, {});
-    rejected += f.data.at("sites")[1].at("p").get<double>() <= 0.05 ? 1 : 0;
+        knockout_findings(made_up(60, 100 + static_cast<std::uint64_t>(run)), options, {});
+    const base::Json& p = f.data.at("sites")[1].at("p");
+    ASSERT_TRUE(p.is_number()) << f.data.at("sites")[1].at("p_reason");
+    rejected += p.get<double>() <= 0.05 ? 1 : 0;
   }
   // 10 expected; 20 or more have a probability below 0.002.
   EXPECT_LT(rejected, 20) << "of " << kRuns;

@@ -115,7 +115,8 @@ std::vector<Held> held_by_layer(const Opened& opened, const Asked& asked,
   return all;
 }
 
-// Which reader makes most answers right when handed the exact token, by phase.
+// Which reader makes the model answer another record's value most often when handed that record's
+// exact token, by phase: the heads that decide the answer there, whatever the model's own answer.
 void calibrate(const Opened& opened, const ReadoutOptions& options, ReadoutAnswers& answers) {
   task::LookupOptions lookup = options.lookup;
   lookup.items = options.calibration;
@@ -128,14 +129,14 @@ void calibrate(const Opened& opened, const ReadoutOptions& options, ReadoutAnswe
   std::mutex mutex;
   for_each_batch(task, one_each(task, options.calibration), options.run, [&](const Batch& batch) {
     const Asked asked = ask(opened, batch, options);
-    const std::vector<Held> answer = held_by_layer(opened, asked, asked.answer_at);
+    const std::vector<Held> other = held_by_layer(opened, asked, asked.other_at);
     const std::int64_t B = batch.size();
     model::DecodeState many = repeated(asked.before, static_cast<std::int64_t>(count));
     model::Look look = look_into(*opened.network);
     for (std::size_t r = 0; r < count; ++r) {
       const Reader& reader = answers.readers[r];
       for (std::int64_t b = 0; b < B; ++b) {
-        hand(look, reader, answer[static_cast<std::size_t>(reader.layer)].alone, b,
+        hand(look, reader, other[static_cast<std::size_t>(reader.layer)].alone, b,
              static_cast<std::int64_t>(r) * B + b, opened.config().query_heads);
       }
     }
@@ -149,10 +150,13 @@ void calibrate(const Opened& opened, const ReadoutOptions& options, ReadoutAnswe
     for (std::int64_t b = 0; b < B; ++b) {
       const task::Prompt& prompt = batch.prompts[static_cast<std::size_t>(b)];
       const auto phase = static_cast<std::size_t>(prompt.target_position) % S;
+      const lm::TokenId wanted =
+          prompt.request
+              .prompt[static_cast<std::size_t>(asked.other_at[static_cast<std::size_t>(b)])];
       asked_of[phase] += 1;
       for (std::size_t r = 0; r < count; ++r) {
         answers.calibrated[r][phase] +=
-            tops[static_cast<std::int64_t>(r) * B + b] == prompt.request.target ? 1 : 0;
+            tops[static_cast<std::int64_t>(r) * B + b] == wanted ? 1 : 0;
       }
     }
   });

@@ -11,8 +11,8 @@
 //   hand the token   else the value that this entry would have if its gate kept the answer's token
 //                    alone: the exact, uncompressed token. Right now: it was NOT WRITTEN.
 //                    Still wrong: NOT READ OUT, whatever is handed over.
-// The reading heads of a phase are one KV head or all of a layer, whichever makes most answers
-// right when handed the exact token, on calibration prompts of that phase.
+// The reading heads of a phase are one KV head or all of a layer, whichever most often makes the
+// answer another record's value when handed that record's exact token, on calibration prompts.
 //
 // Three checks say what such a flip is worth: the same on prompts that were right (they should
 // stay right), handing another entry (right by luck), and handing another record's token (the
@@ -63,7 +63,7 @@ struct ReadoutAnswers {
   std::int64_t modulus = 0;
   std::vector<Reader> readers;                  // all candidates
   std::vector<std::size_t> reader_of_phase;     // [S]
-  std::vector<std::vector<double>> calibrated;  // [reader][S] accuracy
+  std::vector<std::vector<double>> calibrated;  // [reader][S] share
   // [handed][items * R]: 1 where the answer is the right one; of kOtherToken: the handed one.
   std::array<std::vector<std::uint8_t>, kHandedCount> right;
   std::vector<Shares> shares;

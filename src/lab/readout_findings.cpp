@@ -227,8 +227,7 @@ Json data_of(const ReadoutAnswers& a, const ReadoutOptions& options, const Analy
   }
   Json readers = Json::array();
   for (std::size_t r = 0; r < a.readers.size(); ++r) {
-    readers.push_back(
-        {{"name", a.readers[r].name}, {"accuracy_handed_the_token", a.calibrated[r]}});
+    readers.push_back({{"name", a.readers[r].name}, {"answers_a_handed_token", a.calibrated[r]}});
   }
   return {{"stride", options.stride}, {"readers", readers}, {"phases", phases}};
 }
@@ -294,7 +293,7 @@ Findings readout_findings(const ReadoutAnswers& a, const ReadoutOptions& options
       "written, makes the answer right. Not written: it takes the value that this entry would have "
       "if its gate had kept the answer's token alone. Not read out: neither does.",
       "The reading heads of a phase were chosen on other prompts: the KV head, or all heads of the "
-      "layer, that make most answers right when handed the exact token.",
+      "layer, that most often answer another record's value when handed its exact token.",
       "A cause found by intervention says what would have been enough, not what the model would "
       "have done: a head that is handed one value reads nothing else.",
       "In full attention an entry is a token, so nothing can be \"not written\"."};
