@@ -21,8 +21,8 @@ std::string findings_text(const record::Findings& findings, bool color = false);
 // result.json's text: two-space indents, a final newline.
 std::string findings_json(const record::Findings& findings);
 
-// report.txt, report.html, answers.csv where there are any and, last, result.json into `folder`, which is created when absent.
-// Throws an environment error when it cannot be written.
+// report.txt, report.html, answers.csv where there are any and, last, result.json into `folder`,
+// which is created when absent. Throws an environment error when it cannot be written.
 void write_findings(const std::filesystem::path& folder, const record::Findings& findings);
 
 }  // namespace kvphase::report
