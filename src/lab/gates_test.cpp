@@ -108,7 +108,7 @@ TEST(Gates, ChoosingByContentIsFewPerWindowAndManyStaticAndTheLagIsThatOfTheProf
   EXPECT_NEAR(gates[1].at("static_effective_offsets").at("value").get<double>(), 1, 1e-12);
   EXPECT_EQ(gates[1].at("peak_offset"), 3);
   EXPECT_EQ(gates[2].at("value_lag"), 1) << "values are kept one offset after their keys";
-  EXPECT_GT(gates[2].at("value_lag_correlation").get<double>(), 0.95);
+  EXPECT_GT(gates[2].at("value_lag_correlation").get<double>(), 0.85);
   EXPECT_THAT(f.sentence, HasSubstr("1 choose few by content"));
 }
 

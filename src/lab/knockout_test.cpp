@@ -88,7 +88,7 @@ KnockoutAnswers made_up(std::int64_t items, std::uint64_t seed) {
   for (std::int64_t item = 0; item < items; ++item) {
     for (std::int64_t r = 0; r < kResidues; ++r) {
       const std::int64_t phase = r % 4;
-      const bool right = random.uniform() < (phase == 0 ? 0.1 : 0.9);
+      const bool right = random.uniform() < (phase == 0 ? 0.2 : 0.9);
       a.position.push_back(16 + r);
       a.clean.push_back(right);
       a.knocked[0].push_back(right);
