@@ -93,7 +93,7 @@ TEST_F(LookInside, BadInputIsRefusedWithWhatWasExpected) {
       {"cycle " + model("chunked-w4s4") + kSmall + " --delta 0..64 --out x",
        "expected --delta as -3..3"},
       {"cycle " + model("chunked-w4s4") + kSmall + " --delta '' --out x", "--delta"},
-      {"readout " + model("chunked-w4s4") + kSmall + " --threads -1 --out x",
+      {"readout " + model("chunked-w4s4") + " -q --threads -1 --out x",
        "expected 1 to 1024 --threads"}};
   for (const auto& [arguments, message] : cases) {
     const auto outcome = run(arguments);
