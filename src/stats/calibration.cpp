@@ -322,7 +322,7 @@ std::vector<CountPowerSetting> count_power_settings() {
              512, {0.8, 0.8, 0.8, 0.6, 0.8, 0.8, 0.8, 0.5}, true),
       nested(
           "counts mod 24, 512 prompts each, period 12 on 6, phases 5 and 11 at 60 and 50 % (80 %)",
-          512, {0.8, 0.8, 0.8, 0.8, 0.8, 0.6, 0.8, 0.8, 0.8, 0.8, 0.8, 0.5}, true),
+          512, {0.8, 0.8, 0.8, 0.8, 0.8, 0.6, 0.8, 0.8, 0.8, 0.8, 0.8, 0.5}, false),
   };
 }
 

@@ -175,13 +175,16 @@ ColumnFolder::Fit ColumnFolder::fit(const std::vector<double>& y, std::int64_t s
   return fit(y, s, 1, trend(degree));
 }
 
+bool ColumnFolder::like_a_step(std::int64_t s) const {
+  return positions_.back() - positions_.front() + 1 < 3 * s;
+}
+
 ColumnFolder::Fit ColumnFolder::fit_beside_step(const std::vector<double>& y, std::int64_t s,
                                                 std::int64_t from, int degree) const {
-  constexpr std::size_t kAside = 2;        // columns on either side of a step, at least
-  constexpr std::int64_t kMostCycles = 8;  // with more of them a step is no period any more
+  constexpr std::size_t kAside = 2;  // columns on either side of a step, at least
   const auto smooth = trend(degree);
   std::vector<double> best(smooth.begin(), smooth.end());
-  if (positions_.back() - positions_.front() + 1 < kMostCycles * s) {
+  if (like_a_step(s)) {
     const std::size_t n = columns();
     std::vector<std::size_t> group;
     for (const auto p : positions_) group.push_back(static_cast<std::size_t>(p % from));

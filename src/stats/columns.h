@@ -71,9 +71,10 @@ class ColumnFolder {
   };
   // Beside a constant and a trend of `degree`.
   Fit fit(const std::vector<double>& y, std::int64_t s, int degree) const;
-  // Beside phases mod `from` (1, or a divisor of s), a trend of `degree` and, where the columns
-  // hold fewer than 8 cycles of s, the one step between two columns that explains most beside
-  // these.
+  // Fewer than 3 cycles of s: a step between two columns, and a line, may look like a period of s.
+  bool like_a_step(std::int64_t s) const;
+  // Beside phases mod `from` (1, or a divisor of s), a trend of `degree` and, where s is like a
+  // step, the one step that explains most beside these.
   Fit fit_beside_step(const std::vector<double>& y, std::int64_t s, std::int64_t from,
                       int degree) const;
 

@@ -53,8 +53,10 @@ PeriodFit fit_period(const ColumnFolder& columns, const std::vector<double>& y, 
   PeriodFit fit{.p = smaller_p(columns.fit(y, period, many ? columns.degree() : 0),
                                price_of(period, searched))};
   if (many) {
-    fit.p_visible = smaller_p(columns.fit_beside_step(y, period, 1, 1),
-                              price_of(period, std::span(&period, 1)));
+    // Beside a step twice: half of the level.
+    fit.p_visible = std::min(1.0, (columns.like_a_step(period) ? 2 : 1) *
+                                      smaller_p(columns.fit_beside_step(y, period, 1, 1),
+                                                price_of(period, std::span(&period, 1))));
   }
   return fit;
 }
@@ -65,7 +67,7 @@ std::vector<double> fit_multiples(const ColumnFolder& columns, const std::vector
   std::vector<double> p(to.size());
   if (columns.columns() < kColumnsToRearrange) return p;
   const PeriodFit below = fit_period(columns, y, from, std::span(&from, 1));
-  if (below.p > level || below.p_visible.value_or(0) > level) return p;
+  if (below.p > level || below.p_visible.value_or(0) > guard_level(level)) return p;
   for (std::size_t k = 0; k < to.size(); ++k) {
     p[k] = smaller_p(columns.fit_beside_step(y, to[k], from, columns.degree()),
                      price_of(to[k], to, from));
@@ -102,7 +104,7 @@ void apply_fit(PeriodResult& result, const PeriodFit& fit, std::optional<double>
         "{}, but period {} does not explain how: its phases differ no more than "
         "{} of one phase do (p = {:.2g})",
         differ, period, word, fit.p);
-  } else if (fit.p_visible.value_or(0) > result.level) {
+  } else if (fit.p_visible.value_or(0) > guard_level(result.level)) {
     why = invisible(period, *fit.p_visible);
   } else if (p_order.value_or(0) > result.level) {
     why = fmt::format(

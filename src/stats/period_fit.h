@@ -16,7 +16,8 @@
 // inside phases, and its degree of freedom is a quarter of all there is. With 12 or more a trend
 // (degree 2 or 3) is a covariate, which can turn half of a long wave into a period, and a step in
 // the middle is a line and a period of half of the columns; so the same tests beside a straight
-// line and the best single step instead, of this period alone, must not contradict (`visible`).
+// line instead, of this period alone, must not contradict at twice the level (`p_visible`), and
+// with fewer than 3 cycles beside a line and the best single step, at the level (p is doubled).
 //
 // A multiple of a period must stand out in the same way from columns that differ inside its phases
 // (fit_multiples): a step or one odd column on top of a period of 4 is no period of 12.
@@ -41,7 +42,7 @@ namespace kvphase::stats {
 struct PeriodFit {
   double p = 1;  // adjusted for the candidates
   std::optional<double>
-      p_visible;  // a line and a step for a trend, this period alone; 12 columns or more
+      p_visible;  // a line, and a step, for a trend, this period alone; 12 columns or more
 };
 
 // y: a mean per column. searched: all candidates of the search, the period among them.
