@@ -219,6 +219,9 @@ Decision decide_no_period(const Result& r, const RequirementInput& input) {
 std::optional<std::string> contradiction(const Requirement& requirement, const Result& r,
                                          const RequirementInput& input) {
   if (!is_share(r) || !r.folded) return std::nullopt;
+  if (positions_differ(r)) {
+    return "positions differ and no period explains how, so that phases may hide a weak residue";
+  }
   if (r.period.value && input.known_stride && *input.known_stride % *r.period.value != 0) {
     return fmt::format("the stride is said to be {}, but the data repeat with {}",
                        *input.known_stride, *r.period.value);

@@ -146,6 +146,17 @@ TEST(Requirement, GapPassesFailsAndStaysOpenByItsInterval) {
   EXPECT_EQ(decide(weak, "gap<=0.38").outcome, "inconclusive");
 }
 
+// Folded by 4, a step over 24 positions is flat: that phases are alike says nothing about residues.
+TEST(Requirement, IsOpenWherePositionsDifferAndNoPeriodExplainsHow) {
+  const auto step = simulate({.items = 100, .modulus = 24, .chance = [](std::int64_t position) {
+                                return position % 24 < 12 ? 0.93 : 0.73;
+                              }});
+  const auto gap = decide(step, "gap<=0.15");
+  EXPECT_EQ(gap.outcome, "inconclusive");
+  EXPECT_THAT(gap.sentence, HasSubstr("no period explains how"));
+  EXPECT_EQ(decide(step, "worst>=0.75").outcome, "inconclusive");
+}
+
 TEST(Requirement, AGapOfFewRepliesThatAreAllAlikeIsNotKnownToBeSmall) {
   const auto right = [](std::int64_t) { return 1.0; };
   EXPECT_EQ(decide(simulate({.items = 30, .chance = right}), "gap<=0.05").outcome, "inconclusive");

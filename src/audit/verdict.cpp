@@ -344,6 +344,11 @@ std::string score_hint(const Result& r) {
   return "";
 }
 
+bool positions_differ(const Result& r) {
+  if (r.period.value || !r.period.p_value) return false;
+  return *r.period.p_value <= r.period.level || certainly_differs(r);
+}
+
 Verdict decide(const Result& r, const VerdictInput& input) {
   if (r.design.scored == 0) {
     return inconclusive(r, {}, "no prompt has a usable reply", "Find out why replies are missing.");

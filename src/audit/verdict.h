@@ -46,6 +46,9 @@ inline constexpr double kMisfitLevel = 0.2;
 // in four with another score in 12.0% of its prompts".
 std::string dip_text(const record::Result& result, double dip, bool nothing_varies);
 
+// Positions differ for certain, but no period is named for it.
+bool positions_differ(const record::Result& result);
+
 // " The margin does follow a period of 4 (p = 0.0001)."; empty: none does, or the verdict has one.
 // Several continuous scores are looked at beside right/wrong, so each must show it at its share of
 // the level (Bonferroni).

@@ -179,8 +179,8 @@ bool ColumnFolder::like_a_step(std::int64_t s) const {
   return positions_.back() - positions_.front() + 1 < 3 * s;
 }
 
-ColumnFolder::Fit ColumnFolder::fit_beside_step(const std::vector<double>& y, std::int64_t s,
-                                                std::int64_t from, int degree) const {
+std::vector<double> ColumnFolder::trend_and_step(const std::vector<double>& y, std::int64_t s,
+                                                 std::int64_t from, int degree) const {
   constexpr std::size_t kAside = 2;  // columns on either side of a step, at least
   const auto smooth = trend(degree);
   std::vector<double> best(smooth.begin(), smooth.end());
@@ -201,7 +201,28 @@ ColumnFolder::Fit ColumnFolder::fit_beside_step(const std::vector<double>& y, st
       best = std::move(beside);
     }
   }
-  return fit(y, s, from, best);
+  return best;
+}
+
+ColumnFolder::Fit ColumnFolder::fit_beside_step(const std::vector<double>& y, std::int64_t s,
+                                                std::int64_t from, int degree) const {
+  return fit(y, s, from, trend_and_step(y, s, from, degree));
+}
+
+std::vector<ColumnFolder::Fit> ColumnFolder::fits_without_one(const std::vector<double>& y,
+                                                              std::int64_t s, std::int64_t from,
+                                                              int degree) const {
+  const std::size_t n = columns();
+  std::vector<double> beside = trend_and_step(y, s, from, degree);
+  const std::size_t own = beside.size();
+  std::vector<Fit> fits;
+  for (std::size_t j = 0; j < n; ++j) {
+    beside.resize(own);
+    beside.resize(own + n);
+    beside[own + j] = 1;  // a direction of its own takes the column out
+    fits.push_back(fit(y, s, from, beside));
+  }
+  return fits;
 }
 
 AddedPhases::AddedPhases(const ColumnFolder& columns, std::int64_t from,

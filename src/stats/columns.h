@@ -77,9 +77,14 @@ class ColumnFolder {
   // step, the one step that explains most beside these.
   Fit fit_beside_step(const std::vector<double>& y, std::int64_t s, std::int64_t from,
                       int degree) const;
+  // The same without one column, for every column.
+  std::vector<Fit> fits_without_one(const std::vector<double>& y, std::int64_t s, std::int64_t from,
+                                    int degree) const;
 
  private:
   std::span<const double> trend(int degree) const;
+  std::vector<double> trend_and_step(const std::vector<double>& y, std::int64_t s,
+                                     std::int64_t from, int degree) const;
   Fit fit(const std::vector<double>& y, std::int64_t s, std::int64_t from,
           std::span<const double> trend) const;
 

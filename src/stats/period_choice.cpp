@@ -108,6 +108,23 @@ std::size_t choose_period(std::span<const PeriodCandidate> candidates,
   }
 }
 
+void name_period(PeriodResult& result, std::span<const double> log_p, const NestedProbe& probe,
+                 const std::function<void()>& judge,
+                 const std::function<std::optional<std::size_t>()>& other) {
+  const std::string reason = result.reason;
+  const auto name = [&](std::size_t candidate) {
+    result.period = result.candidates[candidate].period;
+    result.p_value = result.candidates[candidate].p_adjusted;
+    result.reason = reason;
+    judge();
+  };
+  const std::size_t chosen =
+      choose_period(result.candidates, log_p, result.level, probe, result.nested);
+  name(chosen);
+  if (result.period) return;
+  if (const auto next = other(); next && *next != chosen) name(*next);
+}
+
 std::vector<std::int64_t> periods_at(std::span<const std::int64_t> candidates,
                                      std::span<const std::size_t> indices) {
   std::vector<std::int64_t> periods;

@@ -149,6 +149,23 @@ First first_null(const ResidueCounts& counts, const ColumnFolder& folder, const 
   return first;
 }
 
+// The period must stand out from residues that merely differ (period_fit.h); withdrawn else.
+void judge(PeriodResult& result, const ResidueCounts& counts, const ColumnFolder& folder,
+           const std::vector<double>& shares, const PeriodOptions& options) {
+  result.p_misfit = probe_multiples(counts, folder, *result.period, {counts.modulus()},
+                                    options.other_permutations, options.seed)
+                        .p.raw[0];
+  const PeriodFit fit = fit_period(folder, shares, *result.period, folder.candidates());
+  std::optional<double> p_order;
+  if (folder.columns() < kColumnsToRearrange) {
+    result.second_null = "residues of one phase that differ (F test)";
+    result.p_second = fit.p;
+  } else if (*result.p_misfit <= misfit_level(options.level)) {
+    p_order = result.p_second;
+  }
+  apply_fit(result, fit, p_order, "residues");
+}
+
 }  // namespace
 
 PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& options) {
@@ -226,8 +243,9 @@ PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& optio
                         : fmt::format("no candidate stands out from noise; {}", unknown);
     return result;
   }
-  const std::size_t chosen = choose_period(
-      result.candidates, log_p, options.level,
+  result.reason = unknown;
+  name_period(
+      result, log_p,
       [&](std::int64_t from, const std::vector<std::size_t>& to) {
         const auto periods = periods_at(candidates, to);
         NestedP added = probe_multiples(counts, folder, from, periods, options.other_permutations,
@@ -235,22 +253,8 @@ PeriodResult find_period(const ResidueCounts& counts, const PeriodOptions& optio
         must_fit(added, fit_multiples(folder, shares, from, periods, options.level));
         return added;
       },
-      result.nested);
-  result.period = candidates[chosen];
-  result.p_value = result.candidates[chosen].p_adjusted;
-  result.reason = unknown;
-  result.p_misfit = probe_multiples(counts, folder, candidates[chosen], {modulus},
-                                    options.other_permutations, options.seed)
-                        .p.raw[0];
-  const PeriodFit fit = fit_period(folder, shares, *result.period, candidates);
-  std::optional<double> p_order;
-  if (folder.columns() < kColumnsToRearrange) {
-    result.second_null = "residues of one phase that differ (F test)";
-    result.p_second = fit.p;
-  } else if (*result.p_misfit <= misfit_level(options.level)) {
-    p_order = result.p_second;
-  }
-  apply_fit(result, fit, p_order, "residues");
+      [&] { judge(result, counts, folder, shares, options); },
+      [&] { return best_fitting(folder, shares, result.candidates, options.level); });
   return result;
 }
 

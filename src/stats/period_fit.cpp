@@ -71,8 +71,29 @@ std::vector<double> fit_multiples(const ColumnFolder& columns, const std::vector
   for (std::size_t k = 0; k < to.size(); ++k) {
     p[k] = smaller_p(columns.fit_beside_step(y, to[k], from, columns.degree()),
                      price_of(to[k], to, from));
+    if (p[k] > level || !columns.like_a_step(to[k])) continue;
+    // Of two cycles one odd column makes half a phase.
+    const Price alone = price_of(to[k], std::span(&to[k], 1), from);
+    for (const auto& fit : columns.fits_without_one(y, to[k], from, columns.degree())) {
+      p[k] = std::max(p[k], smaller_p(fit, alone));
+    }
   }
   return p;
+}
+
+std::optional<std::size_t> best_fitting(const ColumnFolder& columns, const std::vector<double>& y,
+                                        std::span<const PeriodCandidate> candidates, double level) {
+  std::optional<std::size_t> best;
+  if (columns.columns() < kColumnsToRearrange) return best;
+  double least = level;
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    if (candidates[c].p_adjusted > level) continue;
+    const PeriodFit fit = fit_period(columns, y, candidates[c].period, columns.candidates());
+    if (fit.p > least || fit.p_visible.value_or(0) > guard_level(level)) continue;
+    best = c;
+    least = fit.p;
+  }
+  return best;
 }
 
 double fit_power(std::size_t columns, std::int64_t period, std::span<const std::int64_t> searched,

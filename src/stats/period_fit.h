@@ -56,6 +56,13 @@ std::vector<double> fit_multiples(const ColumnFolder& columns, const std::vector
                                   std::int64_t from, std::span<const std::int64_t> to,
                                   double level);
 
+// The significant candidate that stands out most from columns that merely differ; empty: none does,
+// or there are fewer than 12 columns.
+// What the search calls the strongest may be another: out of two cycles of 12 positions the trend
+// takes so much that 10 or 11 seem to explain more.
+std::optional<std::size_t> best_fitting(const ColumnFolder& columns, const std::vector<double>& y,
+                                        std::span<const PeriodCandidate> candidates, double level);
+
 // Chance that one phase of `period`, apart from all others, passes at `level` among `columns`
 // columns of equal weight whose noise has no other source. lambda: the phases' sum of squares over
 // the noise variance (n d^2 (s-1) / (s^2 sigma^2) for a dip d in n observations).

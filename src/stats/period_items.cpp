@@ -347,15 +347,16 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
     return result;
   }
   Probe probe(table, folder, columns, others, options);
-  const std::size_t chosen = choose_period(
-      result.candidates, log_p, options.level,
+  name_period(
+      result, log_p,
       [&](std::int64_t from, const std::vector<std::size_t>& to) {
         return probe.multiples(from, to);
       },
-      result.nested);
-  result.period = candidates[chosen];
-  result.p_value = result.candidates[chosen].p_adjusted;
-  check_fit(result, table, columns.means, probe, others, options);
+      [&] { check_fit(result, table, columns.means, probe, others, options); },
+      [&]() -> std::optional<std::size_t> {
+        if (!probe.has_columns()) return std::nullopt;
+        return best_fitting(probe.columns(), columns.means, result.candidates, options.level);
+      });
   if (result.period && !result.p_second) {
     const std::string drift = fmt::format(
         "fewer than {} items that vary: too few for the second null, so slow drift is "

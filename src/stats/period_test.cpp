@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
@@ -114,6 +115,36 @@ TEST(Period, AStepInTheMiddleIsNoPeriod) {
               static_cast<int>(named), static_cast<int>(multiples), static_cast<int>(runs));
   EXPECT_LE(named, 8);
   EXPECT_LE(multiples, 8);
+}
+
+// An odd column half a table away from an edge, which the trend bends to, is half a phase of 12.
+TEST(Period, OneOddResidueMakesNoMultiple) {
+  for (const auto& [modulus, period, odd] :
+       std::vector<std::array<std::size_t, 3>>{{24, 4, 12}, {16, 4, 8}, {24, 6, 12}}) {
+    std::int64_t multiples = 0;
+    constexpr std::int64_t kRuns = 20;
+    for (std::uint64_t run = 0; run < kRuns; ++run) {
+      base::Random random(base::derive_seed(17, "test.odd", {modulus, period, run}));
+      ResidueCounts counts;
+      for (std::size_t r = 0; r < modulus; ++r) {
+        counts.n.push_back(400);
+        counts.correct.push_back(draw_binomial(
+            400, 0.85 - (r % period == period - 1 ? 0.4 : 0) - (r == odd ? 0.35 : 0), random));
+      }
+      const auto found =
+          find_period(counts, {.permutations = 999, .other_permutations = 499, .seed = run}).period;
+      multiples += found != static_cast<std::int64_t>(period) ? 1 : 0;
+    }
+    EXPECT_LE(multiples, 3) << "mod " << modulus << ", period " << period << ", odd " << odd;
+  }
+}
+
+// Of two cycles the cubic trend takes so much that 10 or 11 seem to explain more than 12.
+TEST(Period, TwoCyclesOfASquareWaveAreNamed) {
+  const auto table =
+      simulate(200, 24, 0, 21, [](std::int64_t p) { return p % 12 < 6 ? 0.3 : 0.8; });
+  const auto r = find_period(table, {.permutations = 999, .other_permutations = 499});
+  EXPECT_EQ(r.period.value_or(0), 12) << show(r);
 }
 
 TEST(Period, WeakResidueIsFoundAtItsOwnPeriod) {
