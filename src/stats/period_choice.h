@@ -52,8 +52,8 @@ inline double misfit_level(double level) { return level / 5; }
 // Said of a test that went on drawing (min_p.h).
 inline constexpr const char* kMoreDraws = ", more than asked for because p lies near the level";
 
-// Names the period that choose_period() comes to. judge() looks whether it fits and may withdraw it;
-// then the candidate that other() names, if any, is judged in its place.
+// Names the period that choose_period() comes to. judge() looks whether it fits and may withdraw
+// it; then the candidate that other() names, if any, is judged in its place.
 void name_period(PeriodResult& result, std::span<const double> log_p, const NestedProbe& probe,
                  const std::function<void()>& judge,
                  const std::function<std::optional<std::size_t>()>& other);
