@@ -6,7 +6,8 @@
 // With W = S that is one statement. With W > S a token has several offsets and one phase, and two
 // rotations do what the words say: over all W offsets (a token's gate may come from the other side
 // of the window), or within each stretch of S offsets (only where S divides W), which keeps a
-// token's place among the overlapping windows. Both move an offset's phase by delta.
+// token's place among the overlapping windows. Where S divides W both move an offset's phase by
+// delta; else a gate that wraps round the window moves by another amount.
 // Knows no tensors here.
 #pragma once
 
