@@ -222,6 +222,14 @@ std::optional<std::string> contradiction(const Requirement& requirement, const R
   if (positions_differ(r)) {
     return "positions differ and no period explains how, so that phases may hide a weak residue";
   }
+  // A gap over phases averages residues that differ beyond the period.
+  if (requirement.kind == RequirementKind::kGap && r.period.p_misfit &&
+      *r.period.p_misfit <= kMisfitLevel * r.period.level &&
+      r.gap.estimate.value.value_or(0) > requirement.value) {
+    return fmt::format(
+        "residues also differ beyond the period ({}), and the gap over residues is {}",
+        p_text(r.period.p_misfit), size_of(r, *r.gap.estimate.value));
+  }
   if (r.period.value && input.known_stride && *input.known_stride % *r.period.value != 0) {
     return fmt::format("the stride is said to be {}, but the data repeat with {}",
                        *input.known_stride, *r.period.value);

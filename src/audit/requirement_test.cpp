@@ -157,6 +157,15 @@ TEST(Requirement, IsOpenWherePositionsDifferAndNoPeriodExplainsHow) {
   EXPECT_EQ(decide(step, "worst>=0.75").outcome, "inconclusive");
 }
 
+TEST(Requirement, AGapOverPhasesDoesNotPassOnResiduesThatDifferBeyondThePeriod) {
+  const auto odd = simulate({.items = 256, .modulus = 24, .chance = [](std::int64_t position) {
+                               return position % 24 == 7 ? 0.3 : position % 4 == 3 ? 0.6 : 0.9;
+                             }});
+  const auto gap = decide(odd, "gap<=0.5");
+  EXPECT_EQ(gap.outcome, "inconclusive") << gap.sentence;
+  EXPECT_THAT(gap.sentence, HasSubstr("the gap over residues is"));
+}
+
 TEST(Requirement, AGapOfFewRepliesThatAreAllAlikeIsNotKnownToBeSmall) {
   const auto right = [](std::int64_t) { return 1.0; };
   EXPECT_EQ(decide(simulate({.items = 30, .chance = right}), "gap<=0.05").outcome, "inconclusive");
