@@ -119,20 +119,6 @@ Analysis analyse(const CycleAnswers& a, const CycleOptions& options, bool bounda
   return analysis;
 }
 
-Json to_json(const Estimate& e) {
-  return {{"value", base::number_or_null(e.value)},
-          {"low", base::number_or_null(e.low)},
-          {"high", base::number_or_null(e.high)},
-          {"reason", e.reason}};
-}
-
-std::string cell(const Estimate& e) {
-  if (!e.value) return "-";
-  std::string text = fmt::format("{:.3f}", *e.value);
-  if (e.low && e.high) text += fmt::format("\n[{:.3f} to {:.3f}]", *e.low, *e.high);
-  return text;
-}
-
 Figure figure_of(const DeltaResult& d, bool boundary) {
   Figure figure{.kind = Figure::Kind::kLines,
                 .id = fmt::format("delta-{}{}", d.delta < 0 ? "minus-" : "", std::abs(d.delta)),
@@ -246,8 +232,8 @@ Findings cycle_findings(const CycleAnswers& a, const CycleOptions& options,
       mean += e.value.value_or(0) / static_cast<double>(d.observed.size());
     }
     if (d.main.value) main.push_back(*d.main.value);
-    table.rows.push_back({fmt::format("{}", d.delta), cell(d.main), cell(d.all),
-                          boundary ? cell(d.interior) : "-", cell(d.r),
+    table.rows.push_back({fmt::format("{}", d.delta), estimate_cell(d.main), estimate_cell(d.all),
+                          boundary ? estimate_cell(d.interior) : "-", estimate_cell(d.r),
                           fmt::format("{:.1f}", 100 * mean)});
     if (d.delta != 0) findings.figures.push_back(figure_of(d, boundary));
   }

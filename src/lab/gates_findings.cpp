@@ -101,20 +101,6 @@ std::optional<std::size_t> partner(const std::vector<GateSums>& gates, std::size
   return std::nullopt;
 }
 
-Json to_json(const Estimate& e) {
-  return {{"value", base::number_or_null(e.value)},
-          {"low", base::number_or_null(e.low)},
-          {"high", base::number_or_null(e.high)},
-          {"reason", e.reason}};
-}
-
-std::string cell(const Estimate& e) {
-  if (!e.value) return "-";
-  std::string text = fmt::format("{:.3f}", *e.value);
-  if (e.low && e.high) text += fmt::format("\n[{:.3f} to {:.3f}]", *e.low, *e.high);
-  return text;
-}
-
 Figure plane(const GateReading& reading, const std::vector<GateResult>& results) {
   Figure figure{.kind = Figure::Kind::kPoints,
                 .id = "plane",
@@ -240,9 +226,10 @@ Findings gate_findings(const GateReading& reading, const GateOptions& options,
       }
     }
     const auto peak = static_cast<std::size_t>(r.peak);
-    table.rows.push_back({name_of(gate), cell(r.fixed), cell(r.per_window),
+    table.rows.push_back({name_of(gate), estimate_cell(r.fixed), estimate_cell(r.per_window),
                           fmt::format("{}", r.peak), fmt::format("{}", gate.phase_of_offset[peak]),
-                          cell(r.profile[peak]), lag ? fmt::format("{}", lag->offsets) : "",
+                          estimate_cell(r.profile[peak]),
+                          lag ? fmt::format("{}", lag->offsets) : "",
                           lag ? fmt::format("{:.2f}", lag->correlation) : ""});
     Json profile = Json::array();
     for (const Estimate& e : r.profile) profile.push_back(to_json(e));

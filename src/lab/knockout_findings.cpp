@@ -167,13 +167,6 @@ void test_sites(std::vector<SiteResult>& results, const KnockoutAnswers& a,
   for (std::size_t i = 0; i < of.size(); ++i) results[of[i]].p_holm = adjusted[i];
 }
 
-Json to_json(const Estimate& e) {
-  return {{"value", base::number_or_null(e.value)},
-          {"low", base::number_or_null(e.low)},
-          {"high", base::number_or_null(e.high)},
-          {"reason", e.reason}};
-}
-
 std::string name_of(Replacement replacement) {
   switch (replacement) {
     case Replacement::kZero:
@@ -248,12 +241,7 @@ Figure map_of(const KnockoutAnswers& a, const std::vector<SiteResult>& results,
   return figure;
 }
 
-std::string points(const Estimate& e) {
-  if (!e.value) return "-";
-  std::string text = fmt::format("{:+.1f}", *e.value);
-  if (e.low && e.high) text += fmt::format("\n[{:+.1f} to {:+.1f}]", *e.low, *e.high);
-  return text;
-}
+std::string points(const Estimate& e) { return estimate_cell(e, "{:+.1f}"); }
 
 record::FindingsTable table_of(const KnockoutAnswers& a, const std::vector<SiteResult>& results) {
   std::vector<std::size_t> order(results.size());

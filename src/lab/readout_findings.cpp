@@ -108,12 +108,7 @@ Analysis analyse(const ReadoutAnswers& a, const ReadoutOptions& options) {
   return analysis;
 }
 
-std::string cell(const Estimate& e) {
-  if (!e.value) return "-";
-  std::string text = fmt::format("{:.1f}", 100 * *e.value);
-  if (e.low && e.high) text += fmt::format("\n[{:.1f} to {:.1f}]", 100 * *e.low, 100 * *e.high);
-  return text;
-}
+std::string cell(const Estimate& e) { return estimate_cell(e, "{:.1f}", 100); }  // percent
 
 std::string phase_name(std::size_t group, std::size_t S) {
   return group == S ? "all" : fmt::format("{}", group);
@@ -216,12 +211,9 @@ Json data_of(const ReadoutAnswers& a, const ReadoutOptions& options, const Analy
                 {"not_read_out", n[kNotReadOut]}};
     if (group < S) row["reader"] = a.readers[a.reader_of_phase[group]].name;
     for (std::size_t k = 0; k < kShares.size(); ++k) {
-      const Estimate& e = analysis.shares[group][k];
-      row["shares"].push_back({{"name", kShares[k].name},
-                               {"value", base::number_or_null(e.value)},
-                               {"low", base::number_or_null(e.low)},
-                               {"high", base::number_or_null(e.high)},
-                               {"reason", e.reason}});
+      Json share = {{"name", kShares[k].name}};
+      share.update(to_json(analysis.shares[group][k]));
+      row["shares"].push_back(std::move(share));
     }
     phases.push_back(std::move(row));
   }

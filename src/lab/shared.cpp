@@ -46,6 +46,21 @@ std::optional<double> correlation(std::span<const double> x, std::span<const dou
   return xy / std::sqrt(xx * yy);
 }
 
+base::Json to_json(const stats::Estimate& e) {
+  return {{"value", base::number_or_null(e.value)},
+          {"low", base::number_or_null(e.low)},
+          {"high", base::number_or_null(e.high)},
+          {"reason", e.reason}};
+}
+
+std::string estimate_cell(const stats::Estimate& e, const char* format, double scale) {
+  if (!e.value) return "-";
+  const auto number = [&](double x) { return fmt::format(fmt::runtime(format), scale * x); };
+  std::string text = number(*e.value);
+  if (e.low && e.high) text += fmt::format("\n[{} to {}]", number(*e.low), number(*e.high));
+  return text;
+}
+
 std::string p_cell(std::optional<double> p) {
   if (!p) return "-";
   return *p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", *p);

@@ -8,6 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
+#include "stats/estimate.h"
+
 namespace kvphase::lab {
 
 // Throws a usage error unless 2 <= stride and it divides the modulus at least twice, so that every
@@ -18,6 +21,12 @@ std::vector<std::string> names_of_phases(std::int64_t stride);  // "0", "1", ...
 
 // Pearson's; empty for fewer than two points or where one side is constant.
 std::optional<double> correlation(std::span<const double> x, std::span<const double> y);
+
+base::Json to_json(const stats::Estimate& e);  // value, low, high, reason
+
+// "0.123\n[0.100 to 0.150]", "-": each number, times `scale`, in `format`.
+std::string estimate_cell(const stats::Estimate& e, const char* format = "{:.3f}",
+                          double scale = 1);
 
 std::string p_cell(std::optional<double> p);  // "< 0.001", "0.034", "-"
 

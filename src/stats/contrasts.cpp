@@ -58,8 +58,7 @@ double two_sided(double t, double freedom) {
 }
 
 double half_width(double level, double freedom, double error) {
-  const boost::math::students_t_distribution<> distribution(freedom);
-  return boost::math::quantile(distribution, (1 + level) / 2) * error;
+  return student_quantile((1 + level) / 2, freedom) * error;
 }
 
 // Pairs among the groups that have observations: with the reference's worked out in full, the p of

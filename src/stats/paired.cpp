@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/chi_squared.hpp>
-#include <boost/math/distributions/students_t.hpp>
 #include <boost/math/special_functions/beta.hpp>
 #include <cmath>
 #include <numeric>
@@ -18,9 +17,7 @@
 namespace kvphase::stats {
 namespace {
 
-double t_quantile(double level, double df) {
-  return boost::math::quantile(boost::math::students_t_distribution<>(df), (1 + level) / 2);
-}
+double t_quantile(double level, double df) { return student_quantile((1 + level) / 2, df); }
 
 void check_discordant(std::int64_t b, std::int64_t c, std::int64_t n) {
   if (b < 0 || c < 0 || b + c > n) {
