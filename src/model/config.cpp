@@ -17,7 +17,7 @@ const std::vector<std::string> kPayloadNames = {"per_offset", "per_stride", "sha
 const std::vector<std::string> kGridNames = {"aligned", "staggered"};
 const std::vector<std::string> kRecentNames = {"local_window", "uncompressed_tail"};
 const std::vector<std::string> kEntryPositionNames = {"window_start", "window_end"};
-const std::vector<std::string> kInitNames = {"scaled", "normal_0.02"};
+const std::vector<std::string> kInitNames = {"scaled", "normal_0.02", "matched"};
 
 template <typename Enum>
 const std::string& name_of(Enum value, const std::vector<std::string>& names) {

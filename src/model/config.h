@@ -58,6 +58,13 @@ enum class Init {
   // C^-0.5. Gate and payload maps of a window's offsets start alike.
   kScaled,
   kNormal002,  // every matrix: std 0.02, as Qwen3
+  // kScaled, and maps that work on the same vectors start matched: a compressor's payload maps as
+  // the
+  // exact tokens' key and value projections, and each query head's output projection as its value
+  // projection transposed (of keys, where K/V are tied), scaled to the standard deviation it has
+  // otherwise. A head then starts by copying what it attends to, after the mimetic initialisation
+  // of Trockman and Kolter (2023). Lookups are learned several times sooner, and from every seed.
+  kMatched,
 };
 
 // The chunk compressor; used by the layers whose attention is kChunked.

@@ -59,6 +59,7 @@ std::vector<Design> paper_designs() {
   const auto tied = [](ChunkConfig& chunk) { chunk.tied_kv = true; };
   return {
       {.name = "full-1kv", .kv_heads = 1, .attention = full},
+      {.name = "full-2kv", .kv_heads = 2, .attention = full},
       {.name = "full-4kv", .kv_heads = 4, .attention = full},
       {.name = "full-8kv", .kv_heads = 8, .attention = full},
       {.name = "w8s8-1kv", .chunk = paper_chunk(8, 8)},
@@ -127,6 +128,7 @@ ModelConfig small_shape(std::int64_t kv_heads) {
   config.query_heads = std::max<std::int64_t>(4, kv_heads);
   config.head_width = kv_heads <= 2 ? 32 : 16;
   config.rope_dims = config.head_width;
+  config.init = Init::kMatched;
   return config;
 }
 

@@ -13,9 +13,10 @@
 // Shapes: "qwen3-0.6b" (28 layers, C 1024, H 16, D 128, local window 16, every layer of the
 // design's kind) and "small" (2 layers, C 64, layer 0 local only, layer 1 of the design's kind,
 // since two layers of full attention hardly learn the lookup at this size; 4 query heads, or as
-// many as KV heads; D 32, with 4 or 8 KV heads 16). What the paper does not say is assumed: gate
-// and payload maps per offset.
+// many as KV heads; D 32, with 4 or 8 KV heads 16; maps that start matched, model/config.h). What
+// the paper does not say is assumed: gate and payload maps per offset.
 //
+// Full attention with 2 KV heads is ours: the control of the designs with 2.
 // Every chunked design with two or more KV heads also has a twin on staggered grids, "-staggered":
 // KV head g's windows start floor(g*S/G) tokens later; as many parameters and cache entries.
 //

@@ -232,7 +232,7 @@ ModelConfig random_config(base::Random& random) {
   config.rope_dims = pick(random, {0, 2, 4});
   config.rope_base = 100;
   config.local_window = pick(random, {1, 2, 5});
-  config.init = pick(random, {Init::kScaled, Init::kNormal002});
+  config.init = pick(random, {Init::kScaled, Init::kNormal002, Init::kMatched});
   config.attention.assign(size(config.layers), AttentionKind::kChunked);
   config.attention[0] =
       config.layers == 1

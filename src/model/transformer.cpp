@@ -105,14 +105,35 @@ double initial_std(const ModelConfig& config, const std::string& name,
   return closes_a_branch ? std / std::sqrt(2.0 * static_cast<double>(config.layers)) : std;
 }
 
-// Maps that the matrix `name` holds for the offsets of a window. They start alike (kScaled): an
+// Maps that the matrix `name` holds for the offsets of a window. They start alike: an
 // entry is then a mean of its tokens, as with one map, and no offset is preferred by chance. Maps
 // drawn apart learn several times slower: the query must find each offset's map by itself.
 std::int64_t offset_maps(const ModelConfig& config, const std::string& name) {
-  if (config.init != Init::kScaled) return 1;
+  if (config.init == Init::kNormal002) return 1;
   if (ends_with(name, "_payload.weight")) return payload_map_count(config.chunk);
   if (ends_with(name, "_gate.weight")) return gate_map_count(config.chunk);
   return 1;
+}
+
+// Matches the maps of a layer that were drawn apart (Init::kMatched). Without gradients.
+void match(const ModelConfig& config, Attention& attention) {
+  const auto drawn = attention.named_parameters();
+  const torch::Tensor* const untied = drawn.find("v_proj.weight");
+  const torch::Tensor key = drawn["k_proj.weight"];
+  const torch::Tensor value = untied != nullptr ? *untied : key;
+  for (const auto& [name, exact] : {std::pair{"compressor.k_payload.weight", key},
+                                    std::pair{"compressor.v_payload.weight", value}}) {
+    if (const torch::Tensor* const payload = drawn.find(name); payload != nullptr) {
+      payload->view({-1, exact.size(0), exact.size(1)}).copy_(exact);
+    }
+  }
+  torch::Tensor output = drawn["o_proj.weight"];  // [C, H D]
+  const torch::Tensor per_query_head =
+      value.view({config.kv_heads, config.head_width, -1})
+          .repeat_interleave(config.query_heads / config.kv_heads, 0)
+          .flatten(0, 1);  // [H D, C]
+  const double std = initial_std(config, "o_proj.weight", output);
+  output.copy_(per_query_head.t() * (std / initial_std(config, "v_proj.weight", value)));
 }
 
 }  // namespace
@@ -149,6 +170,8 @@ void Transformer::initialise(std::uint64_t seed) {
       for (std::int64_t i = drawn; i < parameter.numel(); ++i) values[i] = values[i - drawn];
     }  // Gate biases and sinks start at 0.
   }
+  if (config_.init != Init::kMatched) return;
+  for (const std::shared_ptr<Layer>& layer : body_->layers) match(config_, *layer->self_attn);
 }
 
 void Transformer::check(const torch::Tensor& tokens, std::int64_t before) const {

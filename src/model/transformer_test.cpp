@@ -38,6 +38,12 @@ torch::Tensor naive(Transformer& model, const torch::Tensor& tokens) {
 
 std::string describe(const ModelConfig& config) { return to_json(config).dump(); }
 
+// Payload matrices that the one chunked layer of a preset has.
+int payload_matrices(const ModelConfig& config) {
+  if (config.attention.back() != AttentionKind::kChunked) return 0;
+  return config.chunk.tied_kv ? 1 : 2;
+}
+
 TEST(Transformer, EqualsNaiveLoopsOverRandomConfigurations) {
   torch::NoGradGuard no_grad;
   base::Random random(1);
@@ -362,6 +368,52 @@ TEST(Transformer, StartsEquallyForEqualSeedsWhereTheDesignsAgree) {
   EXPECT_NEAR(own["model.embed_tokens.weight"].std().item<double>(), expected, 0.02 * expected);
   EXPECT_NEAR(own["model.layers.0.mlp.down_proj.weight"].std().item<double>(),
               std::pow(128, -0.5) / 2, 0.002);
+}
+
+TEST(Transformer, MatchedMapsStartAsTheirPartnersAndTheOthersAsIfTheyWereNot) {
+  for (const char* name : {"small/w8s8-2kv", "small/w8s8-tied", "small/full-1kv"}) {
+    ModelConfig config = preset(name);
+    ASSERT_EQ(config.init, Init::kMatched) << name;
+    Transformer matched(config, 5);
+    config.init = Init::kScaled;
+    Transformer drawn(config, 5);
+    const auto own = matched.named_parameters(), others = drawn.named_parameters();
+    int alike = 0, payloads = 0;
+    for (const auto& item : own) {
+      const bool changed = item.key().find("_payload.") != std::string::npos ||
+                           item.key().find("o_proj.") != std::string::npos;
+      EXPECT_EQ(torch::equal(item.value(), others[item.key()]), !changed) << name << item.key();
+      alike += changed ? 0 : 1;
+    }
+    EXPECT_GT(alike, 10);
+    for (int layer = 0; layer < 2; ++layer) {
+      const std::string at = "model.layers." + std::to_string(layer) + ".self_attn.";
+      const torch::Tensor key = own[at + "k_proj.weight"];
+      const torch::Tensor* const untied = own.find(at + "v_proj.weight");
+      const torch::Tensor value = untied != nullptr ? *untied : key;
+      const torch::Tensor output = own[at + "o_proj.weight"];
+      // Head h reads KV head h / (H/G): its columns are that head's values' rows.
+      for (std::int64_t head = 0; head < config.query_heads; ++head) {
+        const std::int64_t group = head * config.kv_heads / config.query_heads;
+        const std::int64_t width = config.head_width;
+        const torch::Tensor rows = value.narrow(0, group * width, width).t();
+        const torch::Tensor columns = output.narrow(1, head * width, width);
+        EXPECT_TRUE(torch::allclose(columns / columns.norm(), rows / rows.norm(), 1e-5, 1e-7))
+            << name << " layer " << layer << " head " << head;
+      }
+      const double expected = others[at + "o_proj.weight"].std().item<double>();
+      EXPECT_NEAR(output.std().item<double>(), expected, 0.1 * expected) << name;
+      for (const auto& [branch, exact] : {std::pair{"k", key}, std::pair{"v", value}}) {
+        const torch::Tensor* const payload =
+            own.find(at + "compressor." + branch + "_payload.weight");
+        if (payload == nullptr) continue;
+        ++payloads;
+        EXPECT_TRUE(torch::equal(*payload, exact.repeat({config.chunk.window, 1})))
+            << name << branch;
+      }
+    }
+    EXPECT_EQ(payloads, payload_matrices(config)) << name;
+  }
 }
 
 TEST(Transformer, RefusesWhatItCannotRead) {

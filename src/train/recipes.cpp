@@ -61,13 +61,13 @@ TrainOptions family() {
   TrainOptions options;
   options.model = model::preset("small/w8s8-1kv");
   options.language = {.keys = 64, .values = 64, .haystack = 216, .records = 64, .queries = 64};
-  options.first_records = 12;
-  options.first_haystack = 72;
+  options.first_records = 8;
+  options.first_haystack = 48;
   options.first_batch = 64;
-  options.batch = 18;  // 18 * 345 tokens are about 64 * 97
-  options.curriculum_hold = 550;
-  options.curriculum_steps = 250;
-  options.steps = 1000;
+  options.batch = 18;
+  options.curriculum_hold = 250;
+  options.curriculum_steps = 200;
+  options.steps = 700;
   fit_model_to_language(options);
   return options;
 }
