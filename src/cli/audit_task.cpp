@@ -5,20 +5,10 @@
 #include "base/error.h"
 
 namespace kvphase::cli {
-namespace {
-
-task::Padding padding_of(const std::string& name) {
-  if (name.empty() || name == "prefix") return task::Padding::kPrefix;
-  if (name == "in-sequence") return task::Padding::kInSequence;
-  throw base::usage_error("audit", "expected --padding prefix or in-sequence, got '{}'", name);
-}
-
-}  // namespace
-
 std::vector<const CLI::Option*> declare_task_options(CLI::App& app, TaskChoices& c) {
   app.add_option("--padding", c.padding,
                  "Of lookup: prefix (default): the records move together; in-sequence: each by "
-                 "itself");
+                 "itself; around-target: the target's alone");
   app.add_option("-R,--modulus", c.modulus,
                  "Residues of the target's position (default 24; of tasks in words 8)");
   app.add_option("--items", c.items,
@@ -51,8 +41,8 @@ std::vector<const CLI::Option*> declare_task_options(CLI::App& app, TaskChoices&
 
 task::LookupOptions lookup_options(const TaskChoices& choices, const task::LookupLanguage& language,
                                    std::uint64_t seed) {
-  task::LookupOptions options{
-      .language = language, .padding = padding_of(choices.padding), .seed = seed};
+  task::LookupOptions options{.language = language, .seed = seed};
+  if (!choices.padding.empty()) options.padding = task::padding_from_name(choices.padding);
   const std::int64_t haystack = choices.haystack.value_or(language.haystack);
   // The largest that leaves room for equal positions at every residue (LookupTask).
   for (const std::int64_t modulus : {24, 16, 12, 8}) {

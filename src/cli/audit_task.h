@@ -20,7 +20,7 @@ struct TaskChoices {
   std::optional<std::int64_t> haystack;
   std::optional<std::int64_t> demonstrations;
   // lookup
-  std::string padding;  // "prefix" | "in-sequence"
+  std::string padding;  // of task::padding_names()
   // tasks in words
   std::string pad_at;
   bool every_residue = false;

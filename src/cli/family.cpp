@@ -275,9 +275,12 @@ Action add_family(CLI::App& options) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}).description(""));
   options.add_option("--items", study.items, "Items per audit (default 576)");
   options.add_option("--modulus", study.modulus, "R of the audits (default 24)");
-  options.add_option("--padding", study.paddings, "prefix, in-sequence or both (the default)")
+  options
+      .add_option(
+          "--padding", study.paddings,
+          fmt::format("{}, comma-separated (default all)", fmt::join(task::padding_names(), ", ")))
       ->delimiter(',')
-      ->check(CLI::IsMember({"prefix", "in-sequence"}).description(""));
+      ->check(CLI::IsMember(task::padding_names()).description(""));
   options.add_option("--recipe", study.recipe, "Training recipe (default family)");
   options.add_option("--set", study.sets, "KEY=VALUE: any option of train.json, for every cell")
       ->allow_extra_args(false);

@@ -3,7 +3,7 @@
 // and an interrupted one goes on where it stopped. A cell's folder:
 //   cell.log        what its commands said; locked by the process that works on the cell
 //   model/          the training and its checkpoint (train/training_run.h)
-//   prefix/, in-sequence/   an audit each, finished when it holds result.json
+//   prefix/, in-sequence/, around-target/   an audit each, finished when it holds result.json
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "task/lookup.h"
 
 namespace kvphase::cli {
 
@@ -24,7 +25,7 @@ struct Study {
   std::string shape = "small";  // of model/presets.h
   std::string recipe = "family";
   std::vector<std::string> sets;  // KEY=VALUE of `kvphase train`
-  std::vector<std::string> paddings = {"prefix", "in-sequence"};
+  std::vector<std::string> paddings = task::padding_names();
   std::int64_t items = 576;  // per audit
   std::int64_t modulus = 24;
 

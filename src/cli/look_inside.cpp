@@ -43,7 +43,8 @@ void declare_look_inside(CLI::App& app, LookInside& look, const std::string& ite
   app.add_option("-R,--modulus", look.task.modulus,
                  "Residues of the target's position (default 24, or what the prompts allow)");
   app.add_option("--padding", look.task.padding,
-                 "prefix (default): the records move together; in-sequence: each by itself");
+                 "prefix (default): the records move together; in-sequence: each by itself; "
+                 "around-target: the target's alone");
   app.add_option("--records", look.task.records, "Records per prompt (default: as trained)");
   app.add_option("--haystack", look.task.haystack,
                  "Tokens before the question (default: as trained)");

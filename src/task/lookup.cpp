@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/random.h"
 #include "task/position_design.h"
 
@@ -15,6 +17,9 @@ namespace kvphase::task {
 namespace {
 
 using lm::TokenId;
+
+constexpr std::array<std::string_view, 3> kPaddingNames = {"prefix", "in-sequence",
+                                                           "around-target"};
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
@@ -59,6 +64,22 @@ Layout layout_with_pair_at(std::int64_t length, std::int64_t count, std::int64_t
 }
 
 }  // namespace
+
+std::string name_of(Padding padding) {
+  return std::string(kPaddingNames.at(static_cast<std::size_t>(padding)));
+}
+
+std::vector<std::string> padding_names() { return {kPaddingNames.begin(), kPaddingNames.end()}; }
+
+Padding padding_from_name(std::string_view name) {
+  const auto found = std::ranges::find(kPaddingNames, name);
+  if (found == kPaddingNames.end()) {
+    throw base::usage_error("lookup", "expected a padding of {}, got '{}'; did you mean '{}'?",
+                            fmt::join(kPaddingNames, " | "), name,
+                            base::nearest_name(name, padding_names()));
+  }
+  return static_cast<Padding>(found - kPaddingNames.begin());
+}
 
 // What stays fixed over an item's residues.
 struct LookupTask::Item {
@@ -112,9 +133,7 @@ LookupTask::LookupTask(const LookupOptions& options) : options_(options) {
   bases_ = base_positions({.modulus = R, .room = block - 1, .items = options_.items});
 }
 
-std::string LookupTask::padding() const {
-  return options_.padding == Padding::kPrefix ? "prefix" : "in-sequence";
-}
+std::string LookupTask::padding() const { return name_of(options_.padding); }
 
 base::Json LookupTask::options() const {
   return {{"language", to_json(options_.language)},
@@ -164,6 +183,9 @@ Prompt LookupTask::prompt(std::int64_t index, std::int64_t residue) const {
   std::vector<std::int64_t> starts = item.layout.starts;
   if (options_.padding == Padding::kPrefix) {
     for (std::int64_t& start : starts) start += shift;
+  } else if (options_.padding == Padding::kAroundTarget) {
+    starts[item.layout.target] = position;
+    for (std::size_t n = item.layout.target + 1; n < starts.size(); ++n) starts[n] += R - 1;
   } else {
     base::Random random(base::derive_seed(
         options_.seed, "audit-in-sequence",

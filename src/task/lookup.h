@@ -12,9 +12,12 @@
 //   in-sequence padding  the target moves the same way, the places of the other records are drawn
 //                        anew for every residue, so that their phases do not move in lockstep with
 //                        the target's
+//   around-target        the target alone moves: the records before it stay, and so do those after
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "task/lookup_language.h"
@@ -22,7 +25,11 @@
 
 namespace kvphase::task {
 
-enum class Padding { kPrefix, kInSequence };
+enum class Padding { kPrefix, kInSequence, kAroundTarget };
+
+std::string name_of(Padding padding);              // as --padding says it: "in-sequence"
+std::vector<std::string> padding_names();          // all of them
+Padding padding_from_name(std::string_view name);  // throws a usage error with the nearest name
 
 struct LookupOptions {
   LookupLanguage language;          // haystack, records, token ranges; its `queries` is not used

@@ -88,8 +88,15 @@ TEST_P(LookupPadding, TheSamePromptComesBackWhateverElseIsAsked) {
   EXPECT_NE(task.prompt(5, 2).request.prompt, LookupTask(another).prompt(5, 2).request.prompt);
 }
 
-INSTANTIATE_TEST_SUITE_P(Both, LookupPadding,
-                         ::testing::Values(Padding::kPrefix, Padding::kInSequence));
+INSTANTIATE_TEST_SUITE_P(Every, LookupPadding,
+                         ::testing::Values(Padding::kPrefix, Padding::kInSequence,
+                                           Padding::kAroundTarget));
+
+TEST(Lookup, APaddingIsSaidByItsName) {
+  for (const std::string& name : padding_names()) EXPECT_EQ(name_of(padding_from_name(name)), name);
+  EXPECT_EQ(padding_names().size(), 3U);
+  EXPECT_THROW(padding_from_name("around"), base::Error);
+}
 
 // Distances from the target to the other records of a prompt.
 std::vector<std::int64_t> distances(const Prompt& prompt, const LookupLanguage& language) {
@@ -120,6 +127,22 @@ TEST(Lookup, InSequencePaddingMovesTheOtherRecordsByThemselves) {
     layouts.insert(distances(task.prompt(2, residue), options.language));
   }
   EXPECT_GE(layouts.size(), 6U);
+}
+
+TEST(Lookup, PaddingAroundTheTargetMovesNothingElse) {
+  const LookupOptions options = small(Padding::kAroundTarget);
+  const LookupTask task(options);
+  const auto others = [&](const Prompt& prompt) {
+    std::vector<std::int64_t> places = distances(prompt, options.language);
+    std::erase(places, 0);
+    for (std::int64_t& place : places) place += prompt.target_position;
+    return places;
+  };
+  for (std::int64_t item = 0; item < task.items(); ++item) {
+    for (std::int64_t residue = 1; residue < 8; ++residue) {
+      EXPECT_EQ(others(task.prompt(item, residue)), others(task.prompt(item, 0)));
+    }
+  }
 }
 
 TEST(Lookup, HoldsThePapersSizes) {
