@@ -18,7 +18,7 @@ namespace kvphase::audit {
 struct ClaimRun {
   std::string design;  // a preset's name: "w8s8-1kv", "full-8kv"
   std::uint64_t seed = 0;
-  std::string padding;                 // "prefix" | "in-sequence"
+  std::string padding;                 // "prefix" | "in-sequence" | "around-target"
   std::optional<std::int64_t> window;  // empty: full attention, a control
   std::optional<std::int64_t> stride;
   bool staggered = false;

@@ -97,6 +97,29 @@ TEST(Claims, LeaveModelsOutThatHaveNotLearned) {
   EXPECT_EQ(of(runs, "boundary").parts.size(), 1U);
 }
 
+TEST(Claims, ADesignMustNameItsStrideInEightOfNineSeedsAndPaddings) {
+  const auto nine = [](int unnamed, int unlearned) {
+    std::vector<ClaimRun> runs;
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+      for (const char* padding : {"prefix", "in-sequence", "around-target"}) {
+        runs.push_back(chunked("w8s8-1kv", seed, padding));
+        if (unnamed-- > 0) runs.back().result.verdict.kind = record::VerdictKind::kInconclusive;
+        if (unlearned-- > 0) runs.back().result.mean.value = 0.04;
+      }
+    }
+    return runs;
+  };
+  EXPECT_EQ(of(nine(1, 0), "every design").outcome, ClaimOutcome::kHolds);
+  EXPECT_EQ(of(nine(2, 0), "every design").outcome, ClaimOutcome::kFails);
+  EXPECT_EQ(of(nine(0, 1), "every design").outcome, ClaimOutcome::kHolds);
+  const Claim unlearned = of(nine(0, 2), "every design");
+  EXPECT_EQ(unlearned.outcome, ClaimOutcome::kFails);
+  EXPECT_THAT(unlearned.parts.at(0).finding, HasSubstr("7 of 9 name S; 2 not learned"));
+  std::vector<ClaimRun> eight = nine(0, 0);
+  eight.pop_back();
+  EXPECT_EQ(of(eight, "every design").outcome, ClaimOutcome::kOpen);
+}
+
 // Whatever is compared with an unlearned run: another seed, padding or length of training, a
 // control.
 TEST(Claims, CompareNothingWithAModelThatHasNotLearned) {

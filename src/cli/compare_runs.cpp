@@ -21,6 +21,7 @@
 #include "report/run_comparison.h"
 #include "report/run_comparison_html.h"
 #include "stats/paired.h"
+#include "task/lookup.h"
 
 namespace kvphase::cli {
 namespace {
@@ -38,10 +39,12 @@ model::ModelConfig config_of(const std::string& design) {
 // Design by design in the family's order; unknown designs behind, in the order given.
 void sort_runs(std::vector<ComparedRun>& runs) {
   const auto& designs = model::design_names();
+  const std::vector<std::string> paddings = task::padding_names();
   std::ranges::stable_sort(runs, {}, [&](const ComparedRun& run) {
     return std::tuple(std::ranges::find(designs, run.design) - designs.begin(),
-                      run.result.design.padding == "in-sequence", run.result.design.padding,
-                      run.result.design.modulus, run.published, run.seed.value_or(0));
+                      std::ranges::find(paddings, run.result.design.padding) - paddings.begin(),
+                      run.result.design.padding, run.result.design.modulus, run.published,
+                      run.seed.value_or(0));
   });
 }
 

@@ -179,7 +179,7 @@ struct Sequential {
 
 struct Design {
   std::string task;          // "lookup" | ...
-  std::string padding;       // "prefix" | "in-sequence" | "" when unknown
+  std::string padding;       // "prefix" | "in-sequence" | "around-target" | "" when unknown
   std::int64_t modulus = 0;  // R
   std::int64_t items = 0;
   std::int64_t observations = 0;  // planned

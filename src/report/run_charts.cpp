@@ -499,11 +499,22 @@ std::vector<RunFigure> figures_of(const RunComparison& c, const RunSet& set) {
   return figures;
 }
 
+// How the marks of a padding are drawn; `kind` is that of a legend entry and of a CSS colour.
+struct PaddingMark {
+  const char* kind;
+  const char* shape;
+};
+
+PaddingMark mark_of(const std::string& padding) {
+  if (padding == "prefix") return {"model", "circle"};
+  if (padding == "in-sequence") return {"boundary", "diamond"};
+  return {"control", "square"};
+}
+
 RunFigure cost_figure(const RunComparison& c) {
   RunFigure figure;
   figure.id = "cost";
   figure.title = "Worst residue against the cost of the cache";
-  figure.legend = {{"model", "prefix padding"}, {"boundary", "in-sequence padding"}};
   figure.data.header = {"run", "bytes per token", "worst %", "gap"};
   Json rows = Json::array();
   std::set<std::int64_t> tokens;
@@ -512,6 +523,11 @@ RunFigure cost_figure(const RunComparison& c) {
     const auto& worst = run.result.worst.estimate.value;
     const auto& gap = run.result.gap.estimate.value;
     if (!run.cache.bytes_per_token || !worst || !gap || run.result.score != "accuracy") continue;
+    const PaddingMark mark = mark_of(run.result.design.padding);
+    const std::string padding = fmt::format("{} padding", padding_text(run));
+    if (std::ranges::find(figure.legend, padding, &LegendEntry::text) == figure.legend.end()) {
+      figure.legend.push_back({mark.kind, padding});
+    }
     tokens.insert(run.cache.tokens);
     element = run.cache.element_bytes;
     figure.data.rows.push_back(
@@ -520,7 +536,8 @@ RunFigure cost_figure(const RunComparison& c) {
         {{"x", *run.cache.bytes_per_token},
          {"y", *worst},
          {"gap", *gap},
-         {"inner", run.result.design.padding == "in-sequence"},
+         {"color", fmt::format("var(--{})", mark.kind)},
+         {"shape", mark.shape},
          {"label", fmt::format("{}: {} bytes per token, worst {}%, gap {}", printable(run.name),
                                bytes_text(run), number_text(worst), number_text(gap))}});
   }
@@ -534,25 +551,21 @@ RunFigure cost_figure(const RunComparison& c) {
   Json spec = base_spec(figure.description, 300);
   spec["data"] = {{"values", rows}};
   spec["mark"] = {{"type", "point"}, {"filled", true}, {"opacity", 0.75}, {"aria", false}};
-  spec["encoding"] = {
-      {"x",
-       {{"field", "x"},
-        {"type", "quantitative"},
-        {"scale", {{"type", "log"}, {"nice", false}, {"padding", 16}}},
-        {"title", "cache, bytes per token (logarithmic)"},
-        {"axis", {{"tickCount", 6}, {"format", "d"}, {"ticks", false}}}}},
-      {"y", share_axis("worst residue")},
-      {"size",
-       {{"field", "gap"},
-        {"type", "quantitative"},
-        {"scale", {{"domain", {0, 1}}, {"range", {24, 420}}}},
-        {"legend", nullptr}}},
-      {"color",
-       {{"condition", {{"test", "datum.inner"}, {"value", "var(--boundary)"}}},
-        {"value", "var(--model)"}}},
-      {"shape",
-       {{"condition", {{"test", "datum.inner"}, {"value", "diamond"}}}, {"value", "circle"}}},
-      {"tooltip", {{"field", "label"}}}};
+  spec["encoding"] = {{"x",
+                       {{"field", "x"},
+                        {"type", "quantitative"},
+                        {"scale", {{"type", "log"}, {"nice", false}, {"padding", 16}}},
+                        {"title", "cache, bytes per token (logarithmic)"},
+                        {"axis", {{"tickCount", 6}, {"format", "d"}, {"ticks", false}}}}},
+                      {"y", share_axis("worst residue")},
+                      {"size",
+                       {{"field", "gap"},
+                        {"type", "quantitative"},
+                        {"scale", {{"domain", {0, 1}}, {"range", {24, 420}}}},
+                        {"legend", nullptr}}},
+                      {"color", {{"field", "color"}, {"type", "nominal"}, {"scale", nullptr}}},
+                      {"shape", {{"field", "shape"}, {"type", "nominal"}, {"scale", nullptr}}},
+                      {"tooltip", {{"field", "label"}}}};
   figure.panels.push_back(
       {.title = {}, .detail = {}, .description = figure.description, .spec = spec});
   return figure;

@@ -50,7 +50,7 @@ class Task {
   virtual ~Task() = default;
 
   virtual std::string name() const = 0;      // "lookup"
-  virtual std::string padding() const = 0;   // "prefix" | "in-sequence"
+  virtual std::string padding() const = 0;   // "prefix" | "in-sequence" | "around-target"
   virtual std::int64_t modulus() const = 0;  // R: every item has one prompt per residue 0..R-1
   // The residues at which every item is asked, increasing; all of 0..R-1 unless the task says less.
   virtual std::vector<std::int64_t> residues() const;

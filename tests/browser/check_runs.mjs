@@ -1,4 +1,4 @@
-// Opens compare.html at full size (the paper's designs and twins, three seeds, two paddings) in a real headless browser.
+// Opens compare.html at full size (the paper's designs and twins, three seeds, three paddings) in a real headless browser.
 // Usage: check_runs.mjs BROWSER FOLDER, where FOLDER was written by write_example.
 // Exit code 0: all checks passed; 1: some failed, each is printed; 2: the browser is missing.
 import {readFileSync} from "node:fs";
@@ -7,10 +7,12 @@ import {pathToFileURL} from "node:url";
 import {until} from "./browser.mjs";
 import {check, check_quiet, folder, run_checks} from "./checks.mjs";
 
+const paddings = ["prefix", "in-sequence", "around-target"];
+
 // What the page must hold, counted from the record: panels by figure, with the points of each.
 function expected_figures(record) {
   const figures = {};
-  for (const padding of ["prefix", "in-sequence"]) {
+  for (const padding of paddings) {
     const runs = record.runs.filter((run) => run.audit.padding === padding);
     const designs = [...new Set(runs.map((run) => run.design))];
     const of = (design) => runs.filter((run) => run.design === design);
@@ -106,7 +108,7 @@ async function check_page(browser) {
   const count = Object.values(figures).flat().length;
   const designs = figures["curves-prefix-24"].length;
   check("record", `a full page (is ${record.runs.length} runs of ${designs} designs)`,
-        designs >= 26 && record.runs.length >= 26 * 3 * 2, true);
+        designs >= 26 && record.runs.length >= 26 * 3 * paddings.length, true);
   const url = pathToFileURL(resolve(folder, "compare.html")).href;
   for (const view of views) {
     const where = `compare, ${view.name}`;
@@ -124,7 +126,7 @@ async function check_page(browser) {
     check(where, "number of figures", Object.keys(seen.figures).length, Object.keys(figures).length);
     const in_map = (padding) => new Set(record.runs.filter((run) => run.audit.padding === padding)
         .map((run) => run.design + run.published)).size * 24;
-    check(where, "cells of the maps", seen.cells, in_map("prefix") + in_map("in-sequence"));
+    check(where, "cells of the maps", seen.cells, paddings.map(in_map).reduce((a, b) => a + b));
     check(where, "rows of runs", seen.rows, record.runs.length);
     check(where, "rows of paired tests", seen.pairs, record.pairs.length);
     check(where, "errors on the page", seen.errors, "");

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "model/presets.h"
 #include "record/published.h"
+#include "task/lookup.h"
 
 namespace kvphase::test {
 namespace {
@@ -123,7 +124,7 @@ record::RunComparison example_runs() {
   c.context.command = "kvphase compare study";
   std::map<std::string, std::size_t> by_name;
   for (const std::string& design : model::design_names()) {
-    for (const char* padding : {"prefix", "in-sequence"}) {
+    for (const std::string& padding : task::padding_names()) {
       for (const std::uint64_t seed : {42U, 43U, 44U}) {
         by_name[fmt::format("{}-seed{}/{}", design, seed, padding)] = c.runs.size();
         c.runs.push_back(simulated(design, seed, padding));
