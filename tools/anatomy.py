@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""The runs behind docs/anatomy.md and its tables.
+
+  tools/anatomy.py run KVPHASE STUDY OUT    every run below that OUT lacks, on the checkpoints of a
+                                            `kvphase family` STUDY (seeds 42 to 44), then copies each
+                                            result.json to docs/study/anatomy/RUN.json
+  tools/anatomy.py tables                   writes the tables of docs/anatomy.md, between its
+                                            <!-- NAME --> and <!-- end --> lines, from those files
+"""
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "study" / "anatomy"
+SEEDS = (42, 43, 44)
+EVERY_SEED = [
+    ("knockout", "full-1kv", "--heads query"),
+    ("knockout", "full-4kv", ""),
+    ("knockout", "full-8kv", ""),
+    ("knockout", "w8s8-1kv", "--heads query"),
+    ("knockout", "w4s4-1kv", "--heads query"),
+    ("knockout", "w8s8-2kv", ""),
+    ("knockout", "w8s8-4kv", ""),
+    ("knockout", "w8s8-8kv", ""),
+    ("knockout", "w8s8-4kv-staggered", ""),
+    ("gates", "w8s8-1kv", ""),
+    ("gates", "w8s8-4kv", ""),
+    ("gates", "w12s12-1kv", ""),
+    ("cycle", "w8s8-1kv", "--delta -3..3"),
+    ("cycle", "w8s8-4kv", "--delta -3..3"),
+    ("cycle", "w12s12-1kv", "--delta -3..3"),
+    ("cycle", "w4s4-1kv", "--delta -3..3"),
+    ("cycle", "w8s4-1kv", "--delta -3..3"),
+    ("cycle", "w8s6-1kv", "--delta -3..3"),
+    ("readout", "full-4kv", ""),
+    ("readout", "w8s8-1kv", ""),
+    ("readout", "w8s8-4kv", ""),
+    ("readout", "w12s12-1kv", ""),
+]
+ITEMS = {"knockout": 120, "cycle": 72, "readout": 48}
+# (command, run, checkpoint, options); a checkpoint in models/ belongs to the demonstration.
+OTHERS = [
+    ("cycle", "cycle-w8s4-1kv-seed42-stride", "w8s4-1kv-seed42", "--delta -3..3 --rotate stride"),
+    ("knockout", "knockout-ref-chunked-w4s4", "models/chunked-w4s4", "--heads query"),
+    ("knockout", "knockout-ref-full-attention", "models/full-attention", "--heads query --stride 4"),
+]
+
+
+def runs():
+    """(run, command, checkpoint, options) in the order of the tables."""
+    all_runs = [(f"{command}-{design}-seed{seed}", command, f"{design}-seed{seed}", options)
+                for command, design, options in EVERY_SEED for seed in SEEDS]
+    all_runs += [(run, command, checkpoint, options) for command, run, checkpoint, options in OTHERS]
+    return all_runs
+
+
+def run_all(program, study, out):
+    out.mkdir(parents=True, exist_ok=True)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    for run, command, checkpoint, options in runs():
+        folder = out / run
+        if not (folder / "result.json").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            at_home = checkpoint.startswith("models/")
+            # Named as in the docs: the recorded command is one that a reader can type.
+            model = checkpoint if at_home else f"{study.name}/{checkpoint}/model"
+            asked = [program, command, model, "--threads", "1", "--out", str(folder)]
+            if command in ITEMS:
+                asked += ["--items", str(ITEMS[command])]
+            if command == "knockout" and "stride" not in options and checkpoint.startswith("full"):
+                asked += ["--stride", "8"]
+            print(" ".join(asked[1:] + options.split()), flush=True)
+            done = subprocess.run(asked + options.split(), cwd=ROOT if at_home else study.parent,
+                                  capture_output=True, text=True)
+            if done.returncode != 0:
+                sys.exit(f"{run}: exit code {done.returncode}\n{done.stderr[-2000:]}")
+        shutil.copy(folder / "result.json", RESULTS / f"{run}.json")
+
+
+def percent(estimate, digits=1):
+    if estimate is None or estimate.get("value") is None:
+        return "-"
+    text = f"{estimate['value']:.{digits}f}"
+    if estimate.get("low") is None or estimate["low"] == estimate["high"]:
+        return text
+    return f"{text} [{estimate['low']:.{digits}f} to {estimate['high']:.{digits}f}]"
+
+
+def link(run):
+    return f"[{run}](study/anatomy/{run}.json)"
+
+
+def rows_of(command):
+    for run, kind, _, _ in runs():
+        if kind == command:
+            yield run, json.loads((RESULTS / f"{run}.json").read_text())
+
+
+def folded(clean, stride):
+    return [100 * sum(r["right"] for r in group) / sum(r["n"] for r in group)
+            for group in ([r for r in clean if r["residue"] % stride == phase]
+                          for phase in range(stride))]
+
+
+def knockout_table():
+    lines = ["| run | clean accuracy by phase, % | heads whose loss depends on phase | layers | "
+             "most phase-concentrated of these: largest loss, % of clean accuracy |",
+             "|---|---|---|---|---|"]
+    for run, result in rows_of("knockout"):
+        data = result["data"]
+        tally = {True: [0, 0], False: [0, 0]}
+        named = []
+        for site in data["sites"]:
+            tally[site["whole_layer"]][1] += 1
+            if site["p_holm"] is not None and site["p_holm"] <= 0.05:
+                tally[site["whole_layer"]][0] += 1
+                if not site["whole_layer"]:
+                    named.append(site)
+        named.sort(key=lambda site: -(site["largest_loss_minus_mean"]["value"] or 0))
+        text = "; ".join(
+            f"{site['name']}: {percent(site['change_by_phase'][site['largest_loss_at_phase']])} at "
+            f"phase {site['largest_loss_at_phase']}, {site['mean_change']['value']:.1f} on average"
+            for site in named[:2])
+        lines.append("| {} | {} | {} of {} | {} of {} | {} |".format(
+            link(run), " ".join(f"{a:.1f}" for a in folded(data["clean"], data["stride"])),
+            *tally[False], *tally[True], text or "none"))
+    return lines
+
+
+def head_table():
+    """Who covers which phase in one model: change by phase of every site of its chunked layer."""
+    result = json.loads((RESULTS / "knockout-w8s8-4kv-seed42.json").read_text())
+    stride = result["data"]["stride"]
+    lines = ["| knocked out | " + " | ".join(str(phase) for phase in range(stride)) + " |",
+             "|---" * (stride + 1) + "|"]
+    for site in result["data"]["sites"]:
+        if site["layer"] == 1:
+            lines.append(f"| {site['name']} | "
+                         + " | ".join(percent({"value": c["value"]}) for c in site["change_by_phase"])
+                         + " |")
+    return lines
+
+
+def gate_table():
+    lines = ["| run | gate | static | per window | peak offset | value lags key by |",
+             "|---|---|---|---|---|---|"]
+    for run, result in rows_of("gates"):
+        for gate in result["data"]["gates"]:
+            lag = "" if gate.get("value_lag") is None else (
+                f"{gate['value_lag']} (r {gate['value_lag_correlation']:.2f})")
+            lines.append(f"| {link(run)} | layer {gate['layer']} head {gate['head']} {gate['branch']} | "
+                         f"{percent(gate['static_effective_offsets'], 2)} | "
+                         f"{percent(gate['per_window_effective_offsets'], 2)} | "
+                         f"{gate['peak_offset']} | {lag} |")
+    return lines
+
+
+def cycle_table():
+    lines = ["| run | -3 | -2 | -1 | +1 | +2 | +3 | all together |", "|---|---|---|---|---|---|---|---|"]
+    for run, result in rows_of("cycle"):
+        data = result["data"]
+        cells = []
+        for delta in data["deltas"]:
+            if delta["delta"] == 0:
+                continue
+            text = percent(delta["r_squared_without_boundary"], 2)
+            correlation = delta["correlation"]["value"]
+            cells.append(text + (" (inverted)" if correlation is not None and correlation < 0 else ""))
+        lines.append(f"| {link(run)} | " + " | ".join(cells)
+                     + f" | {percent(data['pooled_r_squared'], 2)} |")
+    return lines
+
+
+def cycle_more_table():
+    lines = ["| run | | -3 | -2 | -1 | +1 | +2 | +3 |", "|---|---|---|---|---|---|---|---|"]
+    for run, result in rows_of("cycle"):
+        for name, key in (("all", "r_squared_all"), ("interior", "r_squared_interior")):
+            cells = [percent({"value": d[key]["value"]}, 2)
+                     for d in result["data"]["deltas"] if d["delta"] != 0]
+            if set(cells) != {"-"}:
+                lines.append(f"| {run} | {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
+SHARES = ("not found", "not written", "not read out", "right by luck, other entry",
+          "stays right, entry handed", "stays right, token handed", "other record's answer, its token")
+
+
+def share(value):
+    if value["value"] is None:
+        return "-"
+    return percent({key: 100 * value[key] for key in ("value", "low", "high") if value[key] is not None})
+
+
+def readout_table():
+    lines = ["| run | wrong of all | not found, % | not written, % | not read out, % | right by luck, % | "
+             "right answers that stay right, entry handed, % | the same, token handed, % | "
+             "answers another record's token, % |", "|---|---|---|---|---|---|---|---|---|"]
+    for run, result in rows_of("readout"):
+        total = result["data"]["phases"][-1]
+        shares = {value["name"]: value for value in total["shares"]}
+        lines.append(f"| {link(run)} | {total['wrong']:.0f} of {total['prompts']:.0f} | "
+                     + " | ".join(share(shares[name]) for name in SHARES) + " |")
+    return lines
+
+
+def readout_phases():
+    lines = []
+    for run, result in rows_of("readout"):
+        *phases, _ = result["data"]["phases"]
+        if any(phase["wrong"] for phase in phases):
+            lines.append(f"- {run}: " + "; ".join(
+                f"{p['phase']}: {p['wrong']:.0f} = {p['not_found']:.0f} / {p['not_written']:.0f} / "
+                f"{p['not_read_out']:.0f}" for p in phases))
+    return lines
+
+
+def command_table():
+    lines = ["| run | command | commit |", "|---|---|---|"]
+    for run, _, _, _ in runs():
+        context = json.loads((RESULTS / f"{run}.json").read_text())["context"]
+        lines.append(f"| {run} | `{context['command']}` | {context['commit']} |")
+    return lines
+
+
+TABLES = {"knockouts": knockout_table, "heads": head_table, "gates": gate_table,
+          "cycle": cycle_table, "cycle more": cycle_more_table, "readout": readout_table,
+          "readout phases": readout_phases,
+          "commands": command_table}
+
+
+def write_tables():
+    page = ROOT / "docs" / "anatomy.md"
+    out, skipping = [], False
+    for line in page.read_text().splitlines():
+        name = line.removeprefix("<!-- ").removesuffix(" -->")
+        if line.startswith("<!-- ") and name in TABLES:
+            out += [line] + TABLES[name]()
+            skipping = True
+        elif line == "<!-- end -->":
+            skipping = False
+        if not skipping:
+            out.append(line)
+    page.write_text("\n".join(out) + "\n")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["tables"]:
+        write_tables()
+    elif len(sys.argv) == 5 and sys.argv[1] == "run":
+        run_all(str(pathlib.Path(sys.argv[2]).resolve()), pathlib.Path(sys.argv[3]).resolve(),
+                pathlib.Path(sys.argv[4]).resolve())
+    else:
+        sys.exit(__doc__)
