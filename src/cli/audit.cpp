@@ -11,6 +11,7 @@
 #include "cli/audit_checkpoint.h"
 #include "cli/audit_endpoint.h"
 #include "cli/command.h"
+#include "cli/target.h"
 #include "report/junit.h"
 #include "report/terminal.h"
 #include "report/write.h"
@@ -35,22 +36,6 @@ struct AuditArguments {
   std::vector<const CLI::Option*> only_checkpoint;
   std::vector<const CLI::Option*> only_endpoint;
 };
-
-bool is_address(const std::string& model) { return model.find("://") != std::string::npos; }
-
-// A folder's name out of an address: letters and digits stay, the rest becomes one dash.
-std::string name_of_address(const std::string& address) {
-  std::string name;
-  for (const char c : address.substr(address.find("://") + 3)) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.') {
-      name += c;
-    } else if (!name.empty() && name.back() != '-') {
-      name += '-';
-    }
-  }
-  while (!name.empty() && name.back() == '-') name.pop_back();
-  return name;
-}
 
 AuditSettings settings_of(const AuditArguments& arguments) {
   AuditSettings settings = arguments.settings;
@@ -95,14 +80,6 @@ AuditSettings settings_of(const AuditArguments& arguments) {
   return settings;
 }
 
-void refuse_given(const std::vector<const CLI::Option*>& options, std::string_view place) {
-  for (const CLI::Option* option : options) {
-    if (option->count() == 0) continue;
-    throw base::usage_error("audit", "expected {} only with {}, got it without", option->get_name(),
-                            place);
-  }
-}
-
 ExitCode finish(const AuditArguments& arguments, const AuditSettings& settings,
                 const EndpointOutcome& outcome, const Session& session) {
   const AuditOutcome& audit = outcome.audit;
@@ -138,7 +115,7 @@ ExitCode finish(const AuditArguments& arguments, const AuditSettings& settings,
 ExitCode audit_any(const AuditArguments& arguments, const Session& session) {
   const AuditSettings settings = settings_of(arguments);
   if (is_address(arguments.model)) {
-    refuse_given(arguments.only_checkpoint, "a checkpoint");
+    refuse_given(arguments.only_checkpoint, kACheckpoint, "audit");
     EndpointAudit endpoint = arguments.endpoint;
     endpoint.url = arguments.model;
     endpoint.task.name = arguments.task;
@@ -149,7 +126,7 @@ ExitCode audit_any(const AuditArguments& arguments, const Session& session) {
     }
     return finish(arguments, settings, outcome, session);
   }
-  refuse_given(arguments.only_endpoint, "a server's address (http://HOST:PORT)");
+  refuse_given(arguments.only_endpoint, kAServer, "audit");
   if (!arguments.task.empty() && arguments.task != "lookup") {
     throw base::usage_error("audit",
                             "expected --task lookup for a checkpoint, got {}: it reads the lookup "

@@ -44,6 +44,7 @@ Action add_plan(CLI::App& options);
 Action add_presets(CLI::App& options);
 Action add_export(CLI::App& options);
 Action add_readout(CLI::App& options);
+Action add_retest(CLI::App& options);
 Action add_serve(CLI::App& options);
 Action add_theory(CLI::App& options);
 Action add_tokens(CLI::App& options);

@@ -16,6 +16,7 @@
 #include "cli/audit_endpoint.h"
 #include "cli/command.h"
 #include "cli/compare_runs.h"
+#include "cli/target.h"
 #include "endpoint/url.h"
 #include "record/journal.h"
 #include "report/comparison.h"
@@ -173,8 +174,6 @@ ExitCode code_of(const record::Comparison& comparison, bool require_same) {
 std::string origin_of(const std::string& url) {
   return endpoint::parse_base_url(url).root.origin();
 }
-
-bool is_address(const std::string& target) { return target.find("://") != std::string::npos; }
 
 ExitCode run_compare(const CompareArguments& given, const Session& session) {
   CompareArguments arguments = given;

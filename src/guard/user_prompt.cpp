@@ -205,9 +205,9 @@ bool joins_a_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || static_cast<unsigned char>(c) >= 0x80;
 }
 
-std::string filler(std::string_view word, std::int64_t count) {
+std::string filler(std::string_view unit, std::int64_t count) {
   std::string text;
-  for (std::int64_t i = 0; i < count; ++i) text += fmt::format(" {}", word);
+  for (std::int64_t i = 0; i < count; ++i) text += unit;
   return text;
 }
 
@@ -279,7 +279,7 @@ std::string FilledMessage::text() const {
   return all;
 }
 
-std::vector<FilledMessage> fill(const UserPrompt& prompt, std::string_view word,
+std::vector<FilledMessage> fill(const UserPrompt& prompt, std::string_view unit,
                                 const Fillers& fillers) {
   std::vector<FilledMessage> filled;
   const Moves moves = moved_by(prompt);
@@ -290,7 +290,7 @@ std::vector<FilledMessage> fill(const UserPrompt& prompt, std::string_view word,
       if (!text.empty()) one.pieces.push_back(std::move(text));
     };
     if (moves == Moves::kEverything && filled.empty()) {
-      add(filler(word, fillers.before));
+      add(filler(unit, fillers.before));
       add("\n");
     }
     for (const auto& [slot, count] :
@@ -298,7 +298,7 @@ std::vector<FilledMessage> fill(const UserPrompt& prompt, std::string_view word,
       const std::size_t at = rest.find(slot);
       if (at == std::string::npos) continue;
       add(rest.substr(0, at));
-      add(filler(word, count));
+      add(filler(unit, count));
       rest.erase(0, at + slot.size());
       // Always, so that the versions differ in filler alone.
       if (!rest.empty() && joins_a_word(rest[0])) rest = fmt::format(" {}", rest);

@@ -72,7 +72,7 @@ struct FilledMessage {
   Pieces pieces;
   std::string text() const;
 };
-std::vector<FilledMessage> fill(const UserPrompt& prompt, std::string_view word,
+std::vector<FilledMessage> fill(const UserPrompt& prompt, std::string_view unit,
                                 const Fillers& fillers);
 
 // The prompt without filler, its slots and its options: what a resumed run must find again.

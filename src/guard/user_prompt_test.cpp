@@ -19,7 +19,7 @@ UserPrompt json(const std::string& content, const PromptOptions& options = {}) {
 }
 std::string at(const UserPrompt& prompt, std::int64_t offset, std::int64_t offsets = 3) {
   std::string all;
-  for (const auto& message : fill(prompt, "x", fillers_at(prompt, offset, offsets))) {
+  for (const auto& message : fill(prompt, " x", fillers_at(prompt, offset, offsets))) {
     all += message.text();
   }
   return all;
@@ -78,7 +78,7 @@ TEST(UserPrompt, VersionsDifferInFillerAloneAndPiecesBeginWhereItDoes) {
     for (std::int64_t offset = 0; offset < 3; ++offset) {
       EXPECT_EQ(without(offset), without(0));
       const Fillers fillers = fillers_at(prompt, offset, 3);
-      for (const auto& message : fill(prompt, "x", fillers)) {
+      for (const auto& message : fill(prompt, " x", fillers)) {
         for (const std::string& piece : message.pieces) {
           EXPECT_TRUE(piece.find(" x") == std::string::npos || piece.starts_with(" x")) << piece;
         }
@@ -94,7 +94,7 @@ TEST(UserPrompt, AChatKeepsItsRolesAndItsOptions) {
   EXPECT_EQ(prompt.kind, PromptKind::kChat);
   EXPECT_EQ(prompt.max_tokens, 9);
   EXPECT_EQ(prompt.temperature, 0.0);
-  const auto filled = fill(prompt, "x", {.before = 1});
+  const auto filled = fill(prompt, " x", {.before = 1});
   ASSERT_EQ(filled.size(), 2U);
   EXPECT_EQ(filled[0].role, "system");
   EXPECT_EQ(filled[0].text(), "Be brief.");
@@ -102,8 +102,8 @@ TEST(UserPrompt, AChatKeepsItsRolesAndItsOptions) {
   // Unmarked: the filler stands in front of the first message.
   const UserPrompt plain =
       json(R"([{"role":"system","content":"S"},{"role":"user","content":"U"}])");
-  EXPECT_EQ(fill(plain, "x", {.before = 1})[0].text(), " x\nS");
-  EXPECT_EQ(fill(plain, "x", {.before = 1})[1].text(), "U");
+  EXPECT_EQ(fill(plain, " x", {.before = 1})[0].text(), " x\nS");
+  EXPECT_EQ(fill(plain, " x", {.before = 1})[1].text(), "U");
 }
 
 TEST(UserPrompt, ATemplatesItemIsFilledInWithItsHaystack) {
