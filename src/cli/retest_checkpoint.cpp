@@ -105,6 +105,16 @@ RetestTarget open_checkpoint_target(const std::filesystem::path& checkpoint, std
     }
   }
   target.position = in_front;
+  // What cannot be read or is too long is refused before a folder is made.
+  const std::int64_t k = target.design.agreement.offsets;
+  const auto longest =
+      std::ssize(tokens_of(*model, prompt, target.filler, guard::fillers_at(prompt, k - 1, k)));
+  if (traits.context_length > 0 && longest > traits.context_length) {
+    throw base::usage_error("retest",
+                            "expected a prompt of at most {} tokens with its filler (the model's "
+                            "context), got {}",
+                            traits.context_length, longest);
+  }
   target.positions = "Prompts are sent as token ids: positions are exact.";
   target.context = record::make_context();
   target.context.command = session.command_line;
@@ -115,10 +125,10 @@ RetestTarget open_checkpoint_target(const std::filesystem::path& checkpoint, std
   target.context.model_kind = identity.kind;
   target.context.model_sha256 = identity.sha256;
   target.context.model_config = identity.config;
-  target.ask = [=, stop = choices.stop, filler = target.filler,
-                offsets = target.design.agreement.offsets, temperature = target.temperature,
-                max_tokens = target.max_tokens, seed = choices.seed](
-                   std::span<const guard::Trial> trials, const guard::OnReply& on_reply) {
+  target.ask = [=, stop = choices.stop, filler = target.filler, offsets = k,
+                temperature = target.temperature, max_tokens = target.max_tokens,
+                seed = choices.seed](std::span<const guard::Trial> trials,
+                                     const guard::OnReply& on_reply) {
     for (const guard::Trial& trial : trials) {
       if (base::stop_requested()) return false;
       lm::GenerateRequest request{
