@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The runs behind docs/anatomy.md and its tables.
 
-  tools/anatomy.py run KVPHASE STUDY OUT    every run below that OUT lacks, on the checkpoints of a
-                                            `kvphase family` STUDY (seeds 42 to 44), then copies each
-                                            result.json to docs/study/anatomy/RUN.json
+  tools/anatomy.py run KVPHASE STUDY OUT    every run below that OUT (a folder beside STUDY) lacks,
+                                            on the checkpoints of a `kvphase family` STUDY (seeds 42
+                                            to 44); each result.json to docs/study/anatomy/RUN.json
   tools/anatomy.py tables                   writes the tables of docs/anatomy.md, between its
                                             <!-- NAME --> and <!-- end --> lines, from those files
 """
@@ -58,23 +58,27 @@ def runs():
 
 
 def run_all(program, study, out):
-    out.mkdir(parents=True, exist_ok=True)
+    home = study.parent  # recorded commands name all paths from here, so that a reader can type them
+    (home / out).mkdir(parents=True, exist_ok=True)
     RESULTS.mkdir(parents=True, exist_ok=True)
+    if not (home / "models").exists():
+        (home / "models").symlink_to(ROOT / "models")
     for run, command, checkpoint, options in runs():
-        folder = out / run
+        folder = home / out / run
+        model = checkpoint if checkpoint.startswith("models/") else f"{study.name}/{checkpoint}/model"
+        if not (home / model / "card.json").exists():
+            print(f"left out: {run}, no checkpoint {model} yet", flush=True)
+            continue
         if not (folder / "result.json").exists():
             shutil.rmtree(folder, ignore_errors=True)
-            at_home = checkpoint.startswith("models/")
-            # Named as in the docs: the recorded command is one that a reader can type.
-            model = checkpoint if at_home else f"{study.name}/{checkpoint}/model"
-            asked = [program, command, model, "--threads", "1", "--out", str(folder)]
+            asked = [program, command, model, "--threads", "1", "--out", f"{out}/{run}"]
             if command in ITEMS:
                 asked += ["--items", str(ITEMS[command])]
             if command == "knockout" and "stride" not in options and checkpoint.startswith("full"):
                 asked += ["--stride", "8"]
-            print(" ".join(asked[1:] + options.split()), flush=True)
-            done = subprocess.run(asked + options.split(), cwd=ROOT if at_home else study.parent,
-                                  capture_output=True, text=True)
+            asked += options.split()
+            print(" ".join(asked[1:]), flush=True)
+            done = subprocess.run(asked, cwd=home, capture_output=True, text=True)
             if done.returncode != 0:
                 sys.exit(f"{run}: exit code {done.returncode}\n{done.stderr[-2000:]}")
         shutil.copy(folder / "result.json", RESULTS / f"{run}.json")
@@ -252,6 +256,6 @@ if __name__ == "__main__":
         write_tables()
     elif len(sys.argv) == 5 and sys.argv[1] == "run":
         run_all(str(pathlib.Path(sys.argv[2]).resolve()), pathlib.Path(sys.argv[3]).resolve(),
-                pathlib.Path(sys.argv[4]).resolve())
+                pathlib.Path(sys.argv[4]).name)
     else:
         sys.exit(__doc__)

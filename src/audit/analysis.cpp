@@ -8,6 +8,7 @@
 
 #include "audit/contrasts.h"
 #include "audit/findable.h"
+#include "audit/notes.h"
 #include "audit/scores.h"
 #include "audit/verdict.h"
 #include "audit/wording.h"
@@ -17,7 +18,6 @@
 #include "stats/gap.h"
 #include "stats/interval.h"
 #include "stats/large_table.h"
-#include "stats/missing.h"
 #include "stats/period.h"
 
 namespace kvphase::audit {
@@ -96,7 +96,10 @@ struct Curve {
 class RowsAnalysis {
  public:
   RowsAnalysis(const Dataset& data, const AnalysisOptions& options)
-      : rows_(*data.rows), options_(options), column_(main_column(rows_)) {
+      : rows_(*data.rows),
+        options_(options),
+        column_(main_column(rows_)),
+        divisor_of_(data.residues_of.value_or(0)) {
     table_ = score_table(rows_, column_);
     paired_ = rows_.items_known && is_paired(table_);
     if (!paired_) pooled_ = stats::pool_items(table_);
@@ -131,15 +134,18 @@ class RowsAnalysis {
   const ScoreRows& rows_;
   const AnalysisOptions& options_;
   Column column_;
+  std::int64_t divisor_of_;
   ScoreTable table_;
   ScoreTable pooled_;
   bool paired_ = false;
 };
 
 Tested RowsAnalysis::test(const ScoreTable& table, const ScoreTable& exchangeable) const {
-  const stats::PeriodResult found = stats::find_period(
-      exchangeable,
-      {.permutations = options_.permutations, .level = options_.level, .seed = options_.seed});
+  const stats::PeriodResult found =
+      stats::find_period(exchangeable, {.divisor_of = divisor_of_,
+                                        .permutations = options_.permutations,
+                                        .level = options_.level,
+                                        .seed = options_.seed});
   record::Period period = convert(found);
   if (&table != &exchangeable) {
     period.method = "unpaired, all prompts exchangeable: " + period.method;
@@ -289,11 +295,6 @@ Curve counts_curve(const stats::ResidueCounts& counts, const AnalysisOptions& op
   return curve;
 }
 
-struct Stride {
-  std::int64_t value = 0;
-  std::string source;
-};
-
 // What to fold by. A period that the data show and the known stride does not contain comes first:
 // the sentence, its phases and its figures must be of one stride.
 struct Strides {
@@ -316,6 +317,16 @@ Strides choose_strides(const Dataset& data, const AnalysisOptions& options,
   return s;
 }
 
+// Positions are known modulo this only; empty: whole positions.
+std::optional<std::int64_t> known_modulo(const Dataset& data) {
+  return data.counts ? std::optional(data.modulus) : data.residues_of;
+}
+
+bool can_fold(const Dataset& data, std::int64_t stride) {
+  const auto modulo = known_modulo(data);
+  return !modulo || *modulo % stride == 0;
+}
+
 void mark_boundary(std::vector<Group>& groups, std::int64_t stride) {
   for (Group& group : groups) group.boundary = group.index % stride == stride - 1;
 }
@@ -335,120 +346,6 @@ void take_curve(Result& result, Curve curve) {
   result.worst = std::move(curve.worst);
   result.best = std::move(curve.best);
   result.gap = std::move(curve.gap);
-}
-
-// --- notes: what the numbers do not say ---
-
-void note_stride(Result& r, const std::optional<Stride>& stride) {
-  if (!stride) return;
-  const std::int64_t s = stride->value;
-  for (const record::PeriodCandidate& c : r.period.candidates) {
-    if (c.period == s) {
-      r.notes.push_back(
-          fmt::format("At the {} stride {} alone, without the price of searching, {}.",
-                      stride->source == "given" ? "given" : "model's", s, p_text(c.p_raw)));
-    }
-  }
-  if (r.period.value && *r.period.value != s) {
-    r.notes.push_back(
-        s % *r.period.value == 0
-            ? fmt::format("The period found, {}, divides the stride {}: phases that differ by {} "
-                          "behave alike here.",
-                          *r.period.value, s, *r.period.value)
-            : fmt::format("The period found, {}, is not explained by the stride {}: check the "
-                          "stride, and whether positions count every token of the prompt.",
-                          *r.period.value, s));
-  }
-}
-
-void note_groups(Result& r) {
-  std::vector<std::int64_t> empty;
-  for (const Group& group : r.residues) {
-    if (group.n == 0) empty.push_back(group.index);
-  }
-  if (!empty.empty()) {
-    r.notes.push_back(fmt::format(
-        "{} of {} residues have no scored prompt ({}{}): worst, best and gap are over the others.",
-        empty.size(), r.residues.size(),
-        fmt::join(empty.begin(), empty.begin() + std::min<std::ptrdiff_t>(8, std::ssize(empty)),
-                  ", "),
-        empty.size() > 8 ? ", ..." : ""));
-  }
-}
-
-// What must be found out first when replies are missing at some residues more than at others; empty
-// when they are not.
-std::string note_missing(Result& r, std::uint64_t seed) {
-  if (r.design.missing == 0 || r.score != "accuracy") return "";
-  stats::ResidueCounts counts;
-  std::vector<std::int64_t> missing;
-  for (const Group& group : r.residues) {
-    counts.n.push_back(group.n);
-    counts.correct.push_back(group.correct.value_or(0));
-    missing.push_back(group.planned - group.n);
-  }
-  const stats::MissingResult bounds = stats::bound_missing(counts, missing, 10000, seed);
-  const auto percent = [](const stats::Bounds& b) {
-    return fmt::format("{:.1f}% or {:.1f}%", 100 * b.low.value_or(0), 100 * b.high.value_or(1));
-  };
-  r.notes.push_back(fmt::format(
-      "{} of {} replies are missing and not counted as wrong. If all of them were wrong, or all "
-      "right, the mean would be {} and the worst residue {}.",
-      r.design.missing, r.design.observations, percent(bounds.mean), percent(bounds.worst)));
-  if (!bounds.p_depends_on_group || *bounds.p_depends_on_group > r.period.level) return "";
-  r.notes.push_back(
-      fmt::format("Replies are missing at some residues more than at others ({}): find out "
-                  "why before reading the curve.",
-                  p_text(bounds.p_depends_on_group)));
-  return r.notes.back();
-}
-
-void note_counts(Result& r) {
-  r.notes.push_back(
-      "Counts only: prompts are taken as independent. If the same items were asked at every "
-      "residue "
-      "(paired), tests and the gap's interval are conservative and the mean's interval is too "
-      "narrow.");
-  r.notes.push_back(fmt::format(
-      "Only periods that divide the modulus {} can be seen in counts; a gap has no cross-fitted "
-      "value without items.",
-      r.design.modulus));
-}
-
-void note_rows(Result& r, const Dataset& data, bool paired) {
-  if (!paired) {
-    r.notes.push_back(
-        "No item was asked at several positions, so every prompt counts as its own item: items of "
-        "different difficulty make the test less sensitive, not wrong.");
-  }
-  if (data.repeats.compared > 0) {
-    r.notes.push_back(fmt::format(
-        "A/A: {} of {} repeated prompts changed between right and wrong without any change of the "
-        "prompt.",
-        data.repeats.changed, data.repeats.compared));
-  }
-  if (data.positions.checked && !data.positions.ok && data.positions.note.empty()) {
-    r.notes.push_back(fmt::format(
-        "The mean target position differs by {:.0f} tokens between residues: part of a gap may be "
-        "depth, not phase.",
-        data.positions.mean_high - data.positions.mean_low));
-  }
-}
-
-void note_resolution(Result& r, std::int64_t permutations, std::int64_t wanted) {
-  if (permutations == 0) return;  // exact
-  const double smallest = 1.0 / static_cast<double>(permutations + 1);
-  const bool at_floor = std::ranges::any_of(r.period.candidates, [&](const auto& candidate) {
-    return r.period.value == candidate.period && candidate.p_raw <= 1.5 * smallest;
-  });
-  if (at_floor) {
-    r.notes.push_back(fmt::format(
-        "The p-value is about the smallest that {} permutations and {} candidate periods can show; "
-        "{}.",
-        permutations, r.period.candidates.size(),
-        permutations < wanted ? "a table of this size gets no more"
-                              : "more permutations would make it smaller"));
-  }
 }
 
 // Replies that are all alike could show a period only at four positions or more: two cycles of 2.
@@ -506,6 +403,42 @@ std::optional<double> findable(const Result& r, const std::optional<double>& var
   const auto dip = findable_dip(input);
   // Not even a phase that is always wrong would be found.
   return !dip && share ? std::optional(kNeverFound) : dip;
+}
+
+// What these data can say of the given or the model's stride.
+struct KnownStride {
+  std::optional<std::int64_t> value;
+  std::string unseen, unseen_step;  // of VerdictInput
+  bool unsearched = false;
+  std::optional<double> findable;
+};
+
+KnownStride known_stride(const Result& r, const Dataset& data, const Strides& strides,
+                         const std::optional<double>& variance) {
+  if (!strides.known) return {};
+  const std::int64_t s = strides.known->value;
+  KnownStride known{.value = s};
+  if (!can_fold(data, s)) {
+    known.unseen = fmt::format(
+        "{} modulo {} cannot show the {} stride {}: its phases are averaged away",
+        data.counts ? "counts" : "residues", *known_modulo(data), strides.known->whose(), s);
+    known.unseen_step = fmt::format(
+        "Give whole target positions, or {} modulo a multiple of {} ({} for one cycle more).",
+        data.counts ? "counts" : "residues", s, 2 * s);
+    return known;
+  }
+  known.unsearched = !r.period.candidates.empty() && r.folded && r.folded->stride == s &&
+                     std::ranges::find(r.period.candidates, s, &record::PeriodCandidate::period) ==
+                         r.period.candidates.end();
+  if (known.unsearched && variance) {
+    known.findable = findable_dip({.observations = r.design.scored,
+                                   .variance = *variance,
+                                   .share = r.score == "accuracy" ? r.mean.value : std::nullopt,
+                                   .stride = s,
+                                   .candidates = 1,
+                                   .level = r.period.level});
+  }
+  return known;
 }
 
 void decide_requirements(Result& r, const Dataset& data, const AnalysisOptions& options,
@@ -607,10 +540,12 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
     enough_positions = at_least_positions(*data.rows, kFewestPositions);
     coverage = coverage_of(*data.rows, r);
     strides = choose_strides(data, options, r.period);
-    if (strides.main && r.design.scored > 0) {
-      r.folded = fold(*strides.main, rows.curve(strides.main->value));
-    }
-    if (strides.disagree) r.other_stride = fold(*strides.known, rows.curve(strides.known->value));
+    const auto folded = [&](const Stride& stride) {
+      return can_fold(data, stride.value) ? std::optional(fold(stride, rows.curve(stride.value)))
+                                          : std::nullopt;
+    };
+    if (strides.main && r.design.scored > 0) r.folded = folded(*strides.main);
+    if (strides.disagree) r.other_stride = folded(*strides.known);
     r.scores = scores.get();
     note_rows(r, data, rows.paired());
   } else {
@@ -638,17 +573,13 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
     for (const auto n : counts.n) coverage.seen.push_back(n > 0);
     strides = choose_strides(data, options, r.period);
     const auto folded = [&](const Stride& stride) {
-      return data.modulus % stride.value != 0
-                 ? std::nullopt
-                 : std::optional(fold(
-                       stride, counts_curve(stats::fold_counts(counts, stride.value), options)));
+      return can_fold(data, stride.value)
+                 ? std::optional(fold(
+                       stride, counts_curve(stats::fold_counts(counts, stride.value), options)))
+                 : std::nullopt;
     };
     if (strides.main) r.folded = folded(*strides.main);
     if (strides.disagree) r.other_stride = folded(*strides.known);
-    if (strides.known && data.modulus % strides.known->value != 0) {
-      r.notes.push_back(fmt::format("Counts modulo {} cannot be folded to the stride {}.",
-                                    data.modulus, strides.known->value));
-    }
     note_counts(r);
   }
   for (std::optional<record::Folded>* folded : {&r.folded, &r.other_stride}) {
@@ -659,7 +590,10 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   r.contrasts = compare_groups(r, data, options.permutations, options.seed);
   note_stride(r, strides.known);
   note_groups(r);
-  const std::string first_find_out = note_missing(r, options.seed);
+  Uneven uneven = note_missing(r, options.seed);
+  Uneven left_out;
+  if (data.rows && r.design.scored > 0) left_out = note_left_out(r, data, options.seed);
+  if (uneven.note.empty()) uneven = left_out;
   note_resolution(r, permutations, options.permutations);
   const std::optional<double> dip = findable(r, variance, 0, all_equal);
   const bool in_shares = r.score == "accuracy" || all_equal;
@@ -672,32 +606,34 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
                                     : fmt::format("{} positions", columns);
     }
   }
+  const KnownStride known = known_stride(r, data, strides, variance);
   r.verdict = decide(
       r, {.min_accuracy = options.min_accuracy,
           .findable = dip,
           .nameable = nameable,
           .unnameable_from = unnameable_from,
           .wanted = in_shares ? kFindableShare : kFindableSd * std::sqrt(variance.value_or(0)),
-          .known_stride = strides.known ? std::optional(strides.known->value) : std::nullopt,
+          .known_stride = known.value,
           .known_source = strides.known ? strides.known->source : "",
+          .unseen_stride = known.unseen,
+          .unseen_stride_step = known.unseen_step,
+          .unsearched_stride = known.unsearched,
+          .findable_at_stride = known.findable,
+          .uneven = uneven.sentence,
+          .uneven_step = uneven.note,
           .all_equal = all_equal,
           .equal_inside = equal_inside,
           .coverage = coverage,
           .enough_positions = enough_positions});
-  if (!first_find_out.empty()) {
-    r.verdict.sentence +=
-        " Replies are missing at some residues more than at others: that alone may make, or hide, "
-        "such a curve.";
-    r.verdict.next_step = first_find_out;
-  }
-  decide_requirements(
-      r, data, options,
-      {.dip = dip,
-       .known_stride = strides.known ? std::optional(strides.known->value) : std::nullopt,
-       .variance = variance,
-       .all_equal = all_equal,
-       .alpha = options.level,
-       .seed = options.seed});
+  decide_requirements(r, data, options,
+                      {.dip = dip,
+                       .known_stride = known.value,
+                       .variance = variance,
+                       .unseen_stride = known.unseen,
+                       .left_out = !left_out.note.empty(),
+                       .all_equal = all_equal,
+                       .alpha = options.level,
+                       .seed = options.seed});
   return r;
 }
 

@@ -218,6 +218,8 @@ Decision decide_no_period(const Result& r, const RequirementInput& input) {
 // so.
 std::optional<std::string> contradiction(const Requirement& requirement, const Result& r,
                                          const RequirementInput& input) {
+  if (!input.all_equal && !input.unseen_stride.empty()) return input.unseen_stride;
+  if (input.left_out) return "rows are left out at some residues more than at others";
   if (!is_share(r) || !r.folded) return std::nullopt;
   if (positions_differ(r)) {
     return "positions differ and no period explains how, so that phases may hide a weak residue";
@@ -349,8 +351,8 @@ record::Requirement decide_requirement(const Requirement& requirement, const Res
   if (decision.verdict == stats::GateVerdict::kPass &&
       requirement.kind != RequirementKind::kNoPeriod) {
     if (const auto against = contradiction(requirement, result, input)) {
-      decision = unknown(fmt::format("Not decided: the phases would meet it, but {}. {}", *against,
-                                     decision.sentence));
+      decision = unknown(fmt::format("Not decided: what was seen would meet it, but {}. {}",
+                                     *against, decision.sentence));
     }
   }
   record::Requirement decided{.text = requirement.text,

@@ -60,6 +60,8 @@ struct RequirementInput {
   std::optional<double> dip;                 // see findable.h, one phase in four
   std::optional<std::int64_t> known_stride;  // given or the model's
   std::optional<double> variance;            // of a score around its item's mean
+  std::string unseen_stride;                 // VerdictInput::unseen_stride
+  bool left_out = false;                     // note_left_out() found rows to be uneven
   bool all_equal = false;                    // every scored reply is the same
   double alpha = 0.05;                       // of the gate, and largest p of the gap
   std::uint64_t seed = 1;

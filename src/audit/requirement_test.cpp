@@ -197,7 +197,7 @@ TEST(Requirement, NoPeriodAsksOnlyForResiduesThatWerePlanned) {
                                        .missing = [](std::int64_t r) { return r == 7; }}),
                              "no-period");
   EXPECT_EQ(silent.outcome, "inconclusive") << "planned, and no reply came";
-  EXPECT_THAT(silent.sentence, HasSubstr("no reply to any prompt"));
+  EXPECT_THAT(silent.sentence, HasSubstr("Replies are missing at some residues"));
 }
 
 TEST(Requirement, NoPeriodOfRepliesThatAreAllRightStillNeedsEnoughOfThem) {

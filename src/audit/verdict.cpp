@@ -139,15 +139,17 @@ std::string all_alike(const Result& r, const VerdictInput& input) {
                      share ? "replies are right" : "scores are equal");
 }
 
+std::string whose_stride(const VerdictInput& input) {
+  return fmt::format("the {} stride {}", input.known_source == "given" ? "given" : "model's",
+                     *input.known_stride);
+}
+
 // What the known stride, which is another one than the period, looks like.
 std::string other_stride(const Result& r, const VerdictInput& input) {
   if (!input.known_stride || *input.known_stride % *r.period.value == 0) return "";
-  const std::string whose = input.known_source == "given" ? "given" : "model's";
-  if (!r.other_stride) {
-    return fmt::format(" That is not the {} stride {}.", whose, *input.known_stride);
-  }
-  return fmt::format(" That is not the {} stride {}, by which it is: {}.", whose,
-                     *input.known_stride, curve(*r.other_stride, r));
+  if (!r.other_stride) return fmt::format(" That is not {}.", whose_stride(input));
+  return fmt::format(" That is not {}, by which it is: {}.", whose_stride(input),
+                     curve(*r.other_stride, r));
 }
 
 std::string periodic_step(const Result& r, const VerdictInput& input) {
@@ -324,6 +326,35 @@ Verdict too_little(const Result& r, const VerdictInput& input) {
       kMoreItems);
 }
 
+// A known stride that the search could not name was looked at by the gap of its phases alone.
+std::optional<Verdict> unsearched(const Result& r, const VerdictInput& input) {
+  if (!input.unsearched_stride || input.all_equal || !r.folded) return std::nullopt;
+  const std::int64_t s = *input.known_stride;
+  const std::string step = fmt::format(
+      "Test at least {} consecutive target positions per item, two cycles of the stride.", 2 * s);
+  const auto& p = r.folded->gap.p_value;
+  if (p && *p <= r.period.level) {
+    return inconclusive(
+        r, input.coverage,
+        fmt::format("{} differs between the phases of {} ({}), of which these positions hold no "
+                    "two cycles, so that it cannot be named: {}",
+                    score_word(r), whose_stride(input), p_text(p), curve(r)),
+        step);
+  }
+  if (!input.findable_at_stride || *input.findable_at_stride > input.wanted) {
+    return inconclusive(
+        r, input.coverage,
+        fmt::format("no period found ({}), but {} was not among the periods looked for, and {}",
+                    p_text(r.period.p_value), whose_stride(input),
+                    input.findable_at_stride
+                        ? fmt::format("only one phase in {} weaker by {} would have been found", s,
+                                      difference(r, input.findable_at_stride))
+                        : "nobody can say how weak one of its phases would have been found"),
+        step + " More items help, too.");
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string dip_text(const Result& r, double dip, bool nothing_varies) {
@@ -349,7 +380,9 @@ bool positions_differ(const Result& r) {
   return *r.period.p_value <= r.period.level || certainly_differs(r);
 }
 
-Verdict decide(const Result& r, const VerdictInput& input) {
+namespace {
+
+Verdict decide_even(const Result& r, const VerdictInput& input) {
   if (r.design.scored == 0) {
     return inconclusive(r, {}, "no prompt has a usable reply", "Find out why replies are missing.");
   }
@@ -367,6 +400,12 @@ Verdict decide(const Result& r, const VerdictInput& input) {
                             "repeat",
                         kMorePositions);
   }
+  if (!input.unseen_stride.empty() && !input.all_equal) {
+    return inconclusive(
+        r, input.coverage,
+        fmt::format("no period found ({}), but {}", p_text(r.period.p_value), input.unseen_stride),
+        input.unseen_stride_step);
+  }
   if (const auto phase = unseen_phase(r, input.coverage)) {
     return inconclusive(
         r, input.coverage,
@@ -375,7 +414,22 @@ Verdict decide(const Result& r, const VerdictInput& input) {
   }
   if (!input.findable || *input.findable > input.wanted) return too_little(r, input);
   if (!input.all_equal && certainly_differs(r)) return without_period(r, input.coverage);
+  if (const auto verdict = unsearched(r, input)) return *verdict;
   return no_period(r, input);
+}
+
+}  // namespace
+
+Verdict decide(const Result& r, const VerdictInput& input) {
+  Verdict verdict = decide_even(r, input);
+  if (input.uneven.empty()) return verdict;
+  if (verdict.kind == VerdictKind::kNoPeriod) {
+    verdict = inconclusive(
+        r, {}, fmt::format("no period found ({}): {}", p_text(r.period.p_value), curve(r)), "");
+  }
+  verdict.sentence += " " + input.uneven;
+  verdict.next_step = input.uneven_step;
+  return verdict;
 }
 
 }  // namespace kvphase::audit

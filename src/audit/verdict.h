@@ -33,8 +33,17 @@ struct VerdictInput {
   double wanted = 0.2;                       // "no period" needs findable <= wanted
   std::optional<std::int64_t> known_stride;  // given or the model's
   std::string known_source;                  // "given" | "model"
-  bool all_equal = false;                    // every scored reply is the same ...
-  bool equal_inside = false;                 // ... or at least those of the same item
+  // The known stride's phases cannot be seen: why, and what to do. Empty: they can.
+  std::string unseen_stride;
+  std::string unseen_stride_step;
+  // The known stride can be folded by but was too long to be searched for, and how far one of its
+  // phases must lie below the others to be found all the same; empty: by no dip.
+  bool unsearched_stride = false;
+  std::optional<double> findable_at_stride;
+  std::string uneven;  // Uneven::sentence; empty: nothing is
+  std::string uneven_step;
+  bool all_equal = false;     // every scored reply is the same ...
+  bool equal_inside = false;  // ... or at least those of the same item
   Coverage coverage;
   bool enough_positions = true;  // replies that are all alike: could a period be seen at all?
 };

@@ -355,6 +355,8 @@ Dataset RowCollector::finish(const ImportOptions& options) {
                               "of the residues with --modulus",
                               file_);
     }
+    // Residues modulo 24 that were cut to R = 8 by --modulus are known modulo 24 all the same.
+    data.residues_of = std::max(data.modulus, highest + 1);
     if (!options.modulus) {
       data.notes.push_back(fmt::format("modulus {} taken from the largest residue", data.modulus));
     }

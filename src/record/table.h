@@ -55,7 +55,9 @@ struct Dataset {
   std::string padding;  // "prefix" | "in-sequence" | "around-target" | "" when unknown
   std::optional<std::int64_t> window;  // W and S, where the file tells
   std::optional<std::int64_t> stride;
-  std::int64_t modulus = 0;           // R
+  std::int64_t modulus = 0;  // R
+  // Rows whose positions are known modulo this only (a multiple of R); empty: whole positions.
+  std::optional<std::int64_t> residues_of;
   std::optional<CountsTable> counts;  // exactly one of counts and rows
   std::optional<ScoreRows> rows;
   RepeatSummary repeats;

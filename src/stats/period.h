@@ -25,6 +25,8 @@ struct PeriodOptions {
   // max(K/2, min(K, 12)), at most 64; for counts all divisors of R up to R/2.
   std::int64_t min_period = 2;
   std::int64_t max_period = 0;
+  // Of items: candidates must divide it, as when positions are known only modulo it. 0: any.
+  std::int64_t divisor_of = 0;
   // Of the first null; more: finer p. From 1,000 on it goes on, up to 16 times as many, while p may
   // lie on either side of `level` by chance. Small counts are enumerated instead.
   std::int64_t permutations = 10000;

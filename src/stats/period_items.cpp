@@ -61,6 +61,7 @@ std::vector<std::int64_t> candidates_for(const Shape& shape, const PeriodOptions
           : std::min(kLongestUnasked, std::max(k / 2, std::min<std::int64_t>(k, 12)));
   std::vector<std::int64_t> candidates;
   for (std::int64_t s = options.min_period; s <= top; ++s) {
+    if (options.divisor_of > 0 && options.divisor_of % s != 0) continue;
     if (2 * static_cast<std::size_t>(s) <= shape.positions.size()) candidates.push_back(s);
   }
   return candidates;
