@@ -17,6 +17,8 @@
 namespace kvphase::cli {
 namespace {
 
+constexpr std::int64_t kTraceInterval = 20;  // steps, where --trace-gates has no number
+
 struct TrainArguments {
   std::string recipe = "main-wc";
   std::string model;
@@ -28,6 +30,7 @@ struct TrainArguments {
   std::optional<std::int64_t> steps;
   std::optional<std::uint64_t> seed;
   std::optional<std::int64_t> threads;
+  std::optional<std::int64_t> trace_gates;
   std::string backend = "gloo";
   train::Launch launch;  // its times
   bool list = false;
@@ -42,6 +45,7 @@ base::Json overrides_of(const TrainArguments& arguments) {
   if (arguments.steps) overrides["steps"] = *arguments.steps;
   if (arguments.seed) overrides["seed"] = *arguments.seed;
   if (arguments.threads) overrides["threads"] = *arguments.threads;
+  if (arguments.trace_gates) overrides["trace_gates"] = *arguments.trace_gates;
   for (const std::string& setting : arguments.sets) apply_setting(overrides, setting);
   return overrides;
 }
@@ -162,6 +166,14 @@ Action add_train(CLI::App& options) {
   options.add_option("--threads", arguments->threads,
                      "Threads of each process; another number of threads in all may change the "
                      "last bits");
+  options
+      .add_option(
+          "--trace-gates", arguments->trace_gates,
+          "Log the gates every N steps in gates.jsonl, for `kvphase gates`; the weights stay "
+          "the same")
+      ->expected(0, 1)
+      ->default_str(fmt::format("{}", kTraceInterval))
+      ->type_name("[N]");
   options.add_option("--backend", arguments->backend,
                      "With RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set: gloo sums on CPUs, "
                      "nccl on GPUs (default gloo)");

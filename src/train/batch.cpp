@@ -1,5 +1,6 @@
 #include "train/batch.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "base/error.h"
@@ -95,6 +96,20 @@ std::optional<Batch> TrainingData::validation_text() const {
   if (!validation_text_) return std::nullopt;
   return make_text_batch(*validation_text_, options_.seed, kValidationStream, 0,
                          options_.validation_sequences, options_.data.sequence);
+}
+
+TrainingData::TraceText TrainingData::trace_text() const {
+  constexpr std::int64_t kMost = 32;
+  const std::int64_t sequences = std::min(kMost, options_.batch);
+  if (validation_text_) {
+    return {.tokens = make_text_batch(*validation_text_, options_.seed, kValidationStream, 0,
+                                      sequences, options_.data.sequence)
+                          .tokens,
+            .source = "windows of the text's validation part"};
+  }
+  return {.tokens =
+              make_batch(options_.language, options_.seed, kValidationStream, 0, sequences).tokens,
+          .source = "lookup sequences of the validation stream"};
 }
 
 base::Json TrainingData::identity() const {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -58,6 +59,14 @@ class TrainingData {
   // Fresh data for the card: lookups, and where there is text, windows of its validation part.
   Batch validation_lookups() const;
   std::optional<Batch> validation_text() const;
+
+  // What a trace of the gates reads at every step: the first of the card's fresh sequences, of text
+  // where there is any. At most as many as a training step has, so that they fit where it does.
+  struct TraceText {
+    torch::Tensor tokens;  // [B,T]
+    std::string source;    // in words
+  };
+  TraceText trace_text() const;
 
   // The text's shards; null without text.
   base::Json identity() const;

@@ -61,6 +61,7 @@ void validate(const TrainOptions& options, std::string_view scope) {
   count("threads", options.threads, 1);
   count("checkpoint_interval", options.checkpoint_interval, 0);
   count("validation_sequences", options.validation_sequences, 1);
+  count("trace_gates", options.trace_gates, 0);
   const std::int64_t smallest_batch =
       options.first_batch > 0 ? std::min(options.first_batch, options.batch) : options.batch;
   if (options.threads > smallest_batch) {
@@ -159,6 +160,7 @@ base::Json to_json(const TrainOptions& options) {
   json["recompute_layers"] = options.recompute_layers;
   json["checkpoint_interval"] = options.checkpoint_interval;
   json["validation_sequences"] = options.validation_sequences;
+  if (options.trace_gates > 0) json["trace_gates"] = options.trace_gates;
   return json;
 }
 
@@ -196,6 +198,7 @@ TrainOptions train_options_from_json(const base::Json& json, std::string_view sc
   options.checkpoint_interval = reader.integer("checkpoint_interval", defaults.checkpoint_interval);
   options.validation_sequences =
       reader.integer("validation_sequences", defaults.validation_sequences);
+  options.trace_gates = reader.integer("trace_gates", defaults.trace_gates);
   reader.finish();
   validate(options, scope);
   return options;

@@ -60,6 +60,9 @@ struct TrainOptions {
   bool recompute_layers = false;
   std::int64_t checkpoint_interval = 100;   // steps between states to resume from; 0: none
   std::int64_t validation_sequences = 512;  // fresh sequences for the card's loss and accuracy
+  // Steps between two looks at the gates (train/gate_trace.h), without effect on the weights; 0:
+  // none.
+  std::int64_t trace_gates = 0;
 };
 
 // Throws a usage error naming the options that are out of range or contradict each other.

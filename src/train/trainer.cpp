@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "model/gate_sums.h"
 #include "model/threads.h"
 
 namespace kvphase::train {
@@ -195,6 +196,27 @@ Evaluation Trainer::evaluate(const Batch& batch) {
   }
   const auto predicted = static_cast<double>(batch.targets.numel());
   return {.loss = loss / predicted, .accuracy = static_cast<double>(correct) / predicted};
+}
+
+std::vector<GateTraceRow> Trainer::look_at_gates() {
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor tokens = data_.trace_text().tokens.to(device_);
+  model::DecodeState state = network_.start(tokens.size(0));
+  std::vector<torch::Tensor> inputs;
+  network_.prefill(tokens, state, &inputs);
+  std::vector<GateTraceRow> rows;
+  for (const model::GatePlace& gate : model::gates_of(network_)) {
+    const torch::Tensor sums = model::gate_sums(network_, gate, inputs).sum(0);
+    const auto measures = model::measure_gate(
+        gate, {sums.data_ptr<double>(), static_cast<std::size_t>(sums.numel())});
+    if (!measures) continue;  // the text is shorter than a window
+    rows.push_back({.step = state_.step,
+                    .layer = gate.layer,
+                    .head = gate.head,
+                    .of_values = gate.of_values,
+                    .measures = *measures});
+  }
+  return rows;
 }
 
 void Trainer::continue_from(AdamWState state) {

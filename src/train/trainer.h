@@ -14,6 +14,7 @@
 #include "model/transformer.h"
 #include "train/adamw.h"
 #include "train/batch.h"
+#include "train/gate_trace.h"
 #include "train/options.h"
 #include "train/ranks.h"
 
@@ -49,6 +50,8 @@ class Trainer {
   StepResult step();
   std::int64_t steps_done() const { return state_.step; }
   Evaluation evaluate(const Batch& batch);  // without gradients
+  // Every gate over data().trace_text(), as it is now.
+  std::vector<GateTraceRow> look_at_gates();
 
   model::Transformer& network() { return network_; }
   const TrainOptions& options() const { return options_; }

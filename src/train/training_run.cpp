@@ -10,6 +10,8 @@
 #include "base/files.h"
 #include "base/stop.h"
 #include "lm/byte_tokens.h"
+#include "model/gate_sums.h"
+#include "train/gate_trace.h"
 #include "train/run_plan.h"
 #include "train/trainer.h"
 
@@ -67,7 +69,14 @@ class Run {
         folder_(std::move(folder)),
         ranks_(ranks),
         trainer_(header_.options, &ranks) {
-    if (ranks_.first()) log_.emplace(folder_ / kLog);
+    if (!ranks_.first()) return;
+    log_.emplace(folder_ / kLog);
+    if (options().trace_gates == 0) return;
+    if (const std::string none = model::why_no_gates(options().model); none.empty()) {
+      gate_log_.emplace(folder_ / kGateTrace);
+    } else {
+      warn(fmt::format("no gates to trace: {}", none));
+    }
   }
 
   // On rank 0.
@@ -82,6 +91,7 @@ class Run {
   double seconds() const { return seconds_before_ + watch_.seconds(); }
 
   void write_log_row(const StepResult& step);
+  void trace_gates();
   std::vector<std::string> token_names() const;
   model::Checkpoint checkpoint();
   fs::path state_name() const {
@@ -98,7 +108,8 @@ class Run {
   RunHeader header_;
   fs::path folder_;
   Ranks& ranks_;
-  std::optional<base::LineAppender> log_;  // of rank 0; also refuses a second process
+  std::optional<base::LineAppender> log_;       // of rank 0; also refuses a second process
+  std::optional<base::LineAppender> gate_log_;  // of rank 0, where gates are traced
   Trainer trainer_;
   TrainResult result_;
   fs::path saving_;  // the last state that rank 0 was to save
@@ -117,6 +128,7 @@ void Run::load(const fs::path& state_folder) {
   base::ObjectReader reader(json, state_scope);
   AdamWState state{.step = reader.integer("step")};
   const std::int64_t log_bytes = reader.integer("log_bytes");
+  const std::int64_t gate_log_bytes = gate_log_ ? reader.integer("gate_log_bytes") : 0;
   seconds_before_ = reader.real("seconds");
   reader.finish();
 
@@ -138,12 +150,26 @@ void Run::load(const fs::path& state_folder) {
   }
   trainer_.continue_from(std::move(state));
   log_->truncate(log_bytes);
+  if (gate_log_) gate_log_->truncate(gate_log_bytes);
   result_.saved = state_folder;
 }
 
 void Run::begin_log() {
   log_->truncate(0);
   log_->append(options().data.text.empty() ? kLogHeader : kTextLogHeader);
+  if (!gate_log_) return;
+  const TrainingData::TraceText text = trainer_.data().trace_text();
+  gate_log_->truncate(0);
+  gate_log_->append(to_line(GateTraceText{.source = text.source,
+                                          .sequences = text.tokens.size(0),
+                                          .tokens = text.tokens.size(1),
+                                          .interval = options().trace_gates}));
+  trace_gates();
+}
+
+// The network as it is, at step 0 too.
+void Run::trace_gates() {
+  for (const GateTraceRow& row : trainer_.look_at_gates()) gate_log_->append(to_line(row));
 }
 
 void Run::write_log_row(const StepResult& step) {
@@ -205,6 +231,7 @@ void Run::write_state() {
   const fs::path name = state_name();
   if (fs::exists(name)) return;  // stopped right after it was saved
   log_->sync();
+  if (gate_log_) gate_log_->sync();
   const fs::path part = name.string() + ".part";
   fs::remove_all(part);
   fs::create_directories(part);
@@ -215,6 +242,7 @@ void Run::write_state() {
   Json state;
   state["step"] = trainer_.steps_done();
   state["log_bytes"] = log_->size();
+  if (gate_log_) state["gate_log_bytes"] = gate_log_->size();
   state["seconds"] = seconds();
   base::write_file_atomically(part / kState, state.dump(2) + "\n");
   base::publish_folder(part, name);
@@ -260,6 +288,7 @@ base::Error Run::lost(const LostRank& lost) {
 
 TrainResult Run::stopped(TrainOutcome outcome, std::string message) {
   if (log_) log_->sync();
+  if (gate_log_) gate_log_->sync();
   result_.outcome = outcome;
   result_.step = trainer_.steps_done();
   result_.folder = folder_;
@@ -282,6 +311,7 @@ TrainResult Run::finish() {
     final.card.text_accuracy = next_tokens.accuracy;
   }
   log_->sync();
+  if (gate_log_) gate_log_->sync();
   result_.sha256 = model::write_checkpoint(folder_, final);
   result_.card = final.card;
   fs::remove_all(folder_ / kResume);
@@ -322,6 +352,7 @@ TrainResult Run::train(const ProgressCallback& progress) {
     const std::int64_t done = trainer_.steps_done();
     tokens_ += trainer_.data().tokens_of_step(done - 1);
     write_log_row(step);
+    if (gate_log_ && (done % options().trace_gates == 0 || done == options().steps)) trace_gates();
     if (options().checkpoint_interval > 0 && done % options().checkpoint_interval == 0 &&
         done < options().steps) {
       save();

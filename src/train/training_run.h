@@ -3,6 +3,7 @@
 //   train.json          the options; written first, resume reads them
 //   log.csv             step, tokens, loss, accuracy, gradient norm, learning rate, seconds; with
 //                       text also loss and accuracy of next tokens and of lookups
+//   gates.jsonl         with options.trace_gates: the gates over steps (train/gate_trace.h)
 //   resume/step-000100/ a checkpoint with optimizer.safetensors and state.json beside it, renamed
 //                       into place when complete; the newest is kept until the training is complete
 //   config.json, card.json, tokens.json, model.safetensors: the trained model (model/checkpoint.h)

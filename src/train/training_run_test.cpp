@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "base/stop.h"
 #include "lm/byte_tokens.h"
+#include "train/gate_trace.h"
 #include "train/recipes.h"
 #include "train/token_shard.h"
 
@@ -220,6 +221,7 @@ TEST_F(TrainingRun, OtherTextThanItBeganWithIsRefused) {
 TEST_F(TrainingRun, KilledAtAnyMomentAndResumedEndsInTheSameBytes) {
   TrainOptions options = tiny();
   options.checkpoint_interval = 1;  // most of the time goes into saving
+  options.trace_gates = 2;
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(WEXITSTATUS(wait_for(spawn(options, folder_ / "whole"))), kFinishedExit);
   const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(
@@ -245,9 +247,95 @@ TEST_F(TrainingRun, KilledAtAnyMomentAndResumedEndsInTheSameBytes) {
       if (!fs::exists(folder / "train.json")) fs::remove_all(folder);
     }
     expect_same_training(folder_ / "whole", folder);
+    EXPECT_EQ(base::read_file(folder_ / "whole" / kGateTrace),
+              base::read_file(folder / kGateTrace));
   }
   std::printf("killed %d times\n", kills);
   EXPECT_GT(kills, 3);
+}
+
+TEST_F(TrainingRun, TracingTheGatesLeavesTheWeightsAndTheLogAsTheyAre) {
+  for (const std::int64_t threads : {1, 2}) {
+    TrainOptions options = tiny();
+    options.threads = threads;
+    const fs::path plain = folder_ / fmt::format("plain{}", threads);
+    const fs::path traced = folder_ / fmt::format("traced{}", threads);
+    start_training(options, plain, nullptr);
+    options.trace_gates = 1;
+    start_training(options, traced, nullptr);
+    expect_same_training(plain, traced);
+    EXPECT_FALSE(fs::exists(plain / kGateTrace));
+    EXPECT_EQ(read_gate_trace(traced)->rows.size(), 61 * 2U) << "keys and values of one layer";
+  }
+}
+
+TEST_F(TrainingRun, ATraceHasEveryIntervalTheBeginningAndTheEndAndItsGatesMove) {
+  TrainOptions options = tiny();
+  options.trace_gates = 25;
+  start_training(options, folder_ / "a", nullptr);
+  const auto trace = read_gate_trace(folder_ / "a");
+  ASSERT_TRUE(trace.has_value());
+  EXPECT_EQ(trace->text.source, "lookup sequences of the validation stream");
+  EXPECT_EQ(trace->text.sequences, 4);  // no more than a step has
+  EXPECT_EQ(trace->text.tokens, options.language.length());
+  std::vector<std::int64_t> steps;
+  const auto W = static_cast<double>(options.model.chunk.window);
+  for (const GateTraceRow& row : trace->rows) {
+    if (!row.of_values) steps.push_back(row.step);
+    double mass = 0;
+    for (const double share : row.measures.profile) mass += share;
+    EXPECT_NEAR(mass, W, 1e-3) << to_line(row);
+    EXPECT_GE(row.measures.per_window, 1);
+    EXPECT_LE(row.measures.fixed, W + 1e-6);
+  }
+  EXPECT_THAT(steps, ::testing::ElementsAre(0, 25, 50, 60));
+  for (std::size_t i = 0; i < 2; ++i) {  // key, value
+    EXPECT_NE(trace->rows[i].measures.profile, trace->rows[i + 2].measures.profile);
+  }
+}
+
+TEST_F(TrainingRun, ATraceStoppedOrKilledAndResumedIsThatOfAWholeTraining) {
+  TrainOptions options = tiny();
+  options.trace_gates = 3;
+  EXPECT_EQ(WEXITSTATUS(wait_for(spawn(options, folder_ / "whole"))), kFinishedExit);
+  const auto same = [&](const fs::path& other) {
+    expect_same_training(folder_ / "whole", other);
+    EXPECT_EQ(base::read_file(folder_ / "whole" / kGateTrace), base::read_file(other / kGateTrace));
+  };
+  for (const std::int64_t stop_after : {1, 5, 6, 20}) {
+    EXPECT_EQ(WEXITSTATUS(wait_for(spawn(options, folder_ / "pieces", stop_after))),
+              kInterruptedExit);
+  }
+  EXPECT_EQ(WEXITSTATUS(wait_for(spawn(options, folder_ / "pieces"))), kFinishedExit);
+  same(folder_ / "pieces");
+
+  // Killed between a trace (step 9) and the state before it (step 7): what was written behind the
+  // state is written anew.
+  EXPECT_EQ(WEXITSTATUS(wait_for(spawn(options, folder_ / "killed", 7))), kInterruptedExit);
+  const std::string at_seven = base::read_file(folder_ / "killed" / kGateTrace);
+  {
+    base::LineAppender log(folder_ / "killed" / kGateTrace);
+    log.append("{\"step\":9,\"layer\":1}");
+    log.sync();
+  }
+  EXPECT_EQ(WEXITSTATUS(wait_for(spawn(options, folder_ / "killed"))), kFinishedExit);
+  same(folder_ / "killed");
+  EXPECT_TRUE(base::read_file(folder_ / "killed" / kGateTrace).starts_with(at_seven));
+}
+
+TEST_F(TrainingRun, WithoutGatesNothingIsTracedAndThatIsSaid) {
+  TrainOptions options = tiny();
+  options.trace_gates = 5;
+  options.steps = 3;
+  options.model.chunk.gate = model::GateKind::kUniform;
+  options.model.chunk.gate_bias = false;
+  const TrainResult uniform = start_training(options, folder_ / "uniform", nullptr);
+  EXPECT_THAT(uniform.warnings, ::testing::ElementsAre(HasSubstr("uniform gates")));
+  EXPECT_FALSE(fs::exists(folder_ / "uniform" / kGateTrace));
+  options.model.attention.assign(options.model.attention.size(), model::AttentionKind::kFull);
+  const TrainResult full = start_training(options, folder_ / "full", nullptr);
+  EXPECT_THAT(full.warnings, ::testing::ElementsAre(HasSubstr("no layer is chunked")));
+  EXPECT_FALSE(fs::exists(folder_ / "full" / kGateTrace));
 }
 
 TEST_F(TrainingRun, SecondProcessInTheSameFolderIsRefused) {
