@@ -59,9 +59,11 @@ Json to_json(const Figure& figure) {
     for (const Values& row : figure.cells) json["cells"].push_back(to_json(row));
     json["low"] = figure.low;
     json["high"] = figure.high;
+    json["on_page_only"] = figure.on_page_only;
     return json;
   }
   json["diagonal"] = figure.diagonal;
+  json["in_order"] = figure.in_order;
   json["series"] = Json::array();
   for (const FigureSeries& s : figure.series) {
     json["series"].push_back({{"name", s.name},
@@ -101,8 +103,10 @@ Figure read_figure(const Json& json, const std::string& scope) {
     }
     figure.low = reader.real("low");
     figure.high = reader.real("high");
+    figure.on_page_only = reader.boolean("on_page_only", false);
   } else {
     figure.diagonal = reader.boolean("diagonal");
+    figure.in_order = reader.boolean("in_order", false);
     for (const Json& item : reader.required("series")) {
       ObjectReader series(item, scope + ".series");
       FigureSeries s;

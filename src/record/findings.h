@@ -40,9 +40,11 @@ struct Figure {
   std::vector<std::vector<std::optional<double>>> cells;
   double low = 0;
   double high = 1;
+  bool on_page_only = false;  // not as text, too
   // kLines and kPoints
   std::vector<FigureSeries> series;
   bool diagonal = false;  // the line y = x beside them
+  bool in_order = false;  // lines join points in their order rather than from left to right
 };
 
 struct FindingsTable {

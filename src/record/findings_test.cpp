@@ -21,11 +21,13 @@ Findings example() {
                        .rows = {"r"},
                        .columns = {"0", "1"},
                        .cells = {{0.5, std::nullopt}},
-                       .low = -1});
+                       .low = -1,
+                       .on_page_only = true});
   f.figures.push_back({.kind = Figure::Kind::kPoints,
                        .id = "plane",
                        .series = {{.name = "s", .x = {1}, .y = {2.0}, .label = {"p"}}},
-                       .diagonal = true});
+                       .diagonal = true,
+                       .in_order = true});
   f.notes = {"note"};
   return f;
 }
@@ -33,7 +35,10 @@ Findings example() {
 TEST(Findings, SurviveTheRoundTripThroughJson) {
   const base::Json json = to_json(example());
   EXPECT_EQ(json.at("schema"), "kvphase.knockout/1");
-  EXPECT_EQ(to_json(findings_from_json(json, "knockout", "test")).dump(), json.dump());
+  const Findings read = findings_from_json(json, "knockout", "test");
+  EXPECT_EQ(to_json(read).dump(), json.dump());
+  EXPECT_TRUE(read.figures[0].on_page_only);
+  EXPECT_TRUE(read.figures[1].in_order);
 }
 
 TEST(Findings, OfAnotherKindOrWithCellsMissingAreRefusedByName) {

@@ -114,6 +114,7 @@ Json plot_spec(const Figure& figure) {
           s.label.empty() ? fmt::format("{} {:g}", figure.x_title, s.x[i]) : printable(s.label[i]);
       rows.push_back(
           {{"x", s.x[i]},
+           {"at", i},
            {"y", base::number_or_null(s.y[i])},
            {"low", s.low.empty() ? Json() : base::number_or_null(s.low[i])},
            {"high", s.high.empty() ? Json() : base::number_or_null(s.high[i])},
@@ -122,8 +123,10 @@ Json plot_spec(const Figure& figure) {
     const std::string color = fmt::format("var(--{})", s.role);
     Json marks = Json::array();
     if (lines) {
+      Json encoding = {{"color", {{"value", color}}}};
+      if (figure.in_order) encoding["order"] = {{"field", "at"}, {"type", "quantitative"}};
       marks.push_back({{"mark", {{"type", "line"}, {"strokeWidth", 1.25}, {"aria", false}}},
-                       {"encoding", {{"color", {{"value", color}}}}}});
+                       {"encoding", std::move(encoding)}});
     }
     if (!s.low.empty()) {
       marks.push_back(
@@ -270,6 +273,10 @@ std::vector<Chart> charts_of(const Findings& findings) {
                 .description = printable(figure.description)};
     const bool map = figure.kind == Figure::Kind::kHeatmap;
     for (const FigureSeries& s : figure.series) {
+      const auto named = [&](const LegendEntry& entry) {
+        return entry.kind == s.role && entry.text == printable(s.name);
+      };
+      if (std::ranges::any_of(chart.legend, named)) continue;  // several lines of one kind
       chart.legend.push_back({s.role, printable(s.name)});
     }
     if (figure.diagonal) chart.legend.push_back({"level", "both equal"});
@@ -303,7 +310,7 @@ std::string findings_html(const Findings& f) {
 std::string findings_text(const Findings& f, bool color) {
   std::string text = printable(f.sentence) + "\n";
   for (const Figure& figure : f.figures) {
-    if (figure.kind != Figure::Kind::kHeatmap) continue;
+    if (figure.kind != Figure::Kind::kHeatmap || figure.on_page_only) continue;
     text += fmt::format("\n{} ({})\n{}", printable(figure.title), figure.y_title,
                         map_text(figure, color));
   }

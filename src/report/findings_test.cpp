@@ -53,6 +53,27 @@ TEST(FindingsReport, FiguresAreCheckedSpecificationsWithTheirCells) {
   EXPECT_EQ(charts[1].spec.at("layer").size(), 2U);  // the points and the diagonal
 }
 
+TEST(FindingsReport, LinesOfOneKindAreNamedOnceAndJoinedInTheirOrderWhereThatIsAskedFor) {
+  Findings f = example();
+  record::Figure& path = f.figures[1];
+  path.kind = Figure::Kind::kLines;
+  path.series.push_back({.name = "keys", .x = {3, 2, 4}, .y = {1.0, 2.0, 3.0}});
+  path.series.push_back({.name = "values", .role = "boundary", .x = {1}, .y = {1.0}});
+  const auto line = [&] { return charts_of(f)[1].spec.at("layer").at(1).at("layer").at(0); };
+  EXPECT_EQ(charts_of(f)[1].legend.size(), 3U);  // keys, values, the diagonal
+  EXPECT_FALSE(line().at("encoding").contains("order"));
+  path.in_order = true;
+  EXPECT_EQ(line().at("encoding").at("order").at("field"), "at");
+  EXPECT_EQ(charts_of(f)[1].spec.at("layer").at(1).at("data").at("values").at(2).at("at"), 2);
+}
+
+TEST(FindingsReport, AMapForThePageOnlyIsNotInTheText) {
+  Findings f = example();
+  f.figures[0].on_page_only = true;
+  EXPECT_THAT(findings_text(f), Not(HasSubstr("Change by head and phase")));
+  EXPECT_THAT(findings_html(f), HasSubstr("<figure id=\"map\""));
+}
+
 TEST(FindingsReport, ThePageEscapesNamesAndHoldsItsFigures) {
   const std::string html = findings_html(example());
   EXPECT_THAT(html, HasSubstr("<h1>Head 0 costs phase 1.</h1>"));
