@@ -7,18 +7,14 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/random.h"
+#include "lab/test_support.h"
 
 namespace kvphase::lab {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::filesystem::path model(const char* name) {
-  return std::filesystem::path(KVPHASE_MODELS) / name;
-}
 
 template <typename Call>
 std::string error_of(const Call& call) {
@@ -99,11 +95,8 @@ TEST(Cycle, APatternThatMovesIsExplainedAndOneThatStaysIsNot) {
 }
 
 CycleOptions options_for(const std::filesystem::path& checkpoint) {
-  const base::Json card = base::parse_json(base::read_file(checkpoint / "card.json"), "card");
   CycleOptions options = made_up_options();
-  options.lookup.language = task::lookup_language_from_json(card.at("language"), "card");
-  options.lookup.demonstrations = 4;
-  options.lookup.items = 24;
+  options.lookup = lookup_of(checkpoint, 24);
   return options;
 }
 

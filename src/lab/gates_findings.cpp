@@ -6,9 +6,11 @@
 #include <optional>
 
 #include "base/random.h"
+#include "lab/gate_trace_findings.h"
 #include "lab/gates.h"
 #include "lab/shared.h"
 #include "stats/item_bootstrap.h"
+#include "train/token_set.h"
 
 namespace kvphase::lab {
 namespace {
@@ -26,28 +28,17 @@ struct GateResult {
 };
 
 GateResult analyse(const GateSums& gate, const GateOptions& options, std::size_t index) {
-  const auto W = static_cast<std::size_t>(gate.window);
-  const auto E = static_cast<std::size_t>(gate.channels);
+  const auto W = static_cast<std::size_t>(gate.place.window);
   const auto statistic = [&](std::span<const double> sums,
                              std::span<std::optional<double>> values) {
-    const double windows = sums[E * W + 1];
-    if (windows <= 0) return;
-    double fixed = 0;
-    std::vector<double> mass(W);
-    for (std::size_t e = 0; e < E; ++e) {
-      const auto channel = sums.subspan(e * W, W);
-      fixed += effective_offsets(channel, windows);
-      for (std::size_t i = 0; i < W; ++i) mass[i] += channel[i];
-    }
-    const auto channels = static_cast<double>(E);
-    values[0] = fixed / channels;
-    values[1] = sums[E * W] / windows;
-    for (std::size_t i = 0; i < W; ++i) {
-      values[2 + i] = mass[i] / channels / windows * static_cast<double>(W);
-    }
+    const auto measures = model::measure_gate(gate.place, sums);
+    if (!measures) return;
+    values[0] = measures->fixed;
+    values[1] = measures->per_window;
+    std::ranges::copy(measures->profile, values.begin() + 2);
   };
   const std::vector<Estimate> found = stats::bootstrap_statistic(
-      gate.rows, E * W + 2, 2 + W, statistic,
+      gate.rows, static_cast<std::size_t>(gate.place.sums()), 2 + W, statistic,
       {.replicates = options.replicates,
        .seed = base::derive_seed(options.seed, "gates.bootstrap", {index})});
   GateResult result{.fixed = found[0], .per_window = found[1]};
@@ -57,11 +48,6 @@ GateResult analyse(const GateSums& gate, const GateOptions& options, std::size_t
   };
   result.peak = std::ranges::max_element(result.profile, larger) - result.profile.begin();
   return result;
-}
-
-std::string name_of(const GateSums& gate) {
-  return fmt::format("layer {} head {} {}", gate.layer, gate.head,
-                     gate.of_values ? "value" : "key");
 }
 
 // By how many offsets, turned circularly, the value profile lags its key's: where their
@@ -93,10 +79,8 @@ std::optional<Lag> lag_of(const GateResult& key, const GateResult& value) {
 // The value gate of the same layer and head.
 std::optional<std::size_t> partner(const std::vector<GateSums>& gates, std::size_t key) {
   for (std::size_t i = 0; i < gates.size(); ++i) {
-    if (gates[i].of_values && gates[i].layer == gates[key].layer &&
-        gates[i].head == gates[key].head) {
-      return i;
-    }
+    const model::GatePlace &a = gates[i].place, &b = gates[key].place;
+    if (a.of_values && a.layer == b.layer && a.head == b.head) return i;
   }
   return std::nullopt;
 }
@@ -113,10 +97,10 @@ Figure plane(const GateReading& reading, const std::vector<GateResult>& results)
                 .series = {{.name = "key gates"}, {.name = "value gates", .role = "boundary"}},
                 .diagonal = true};
   for (std::size_t i = 0; i < results.size(); ++i) {
-    record::FigureSeries& s = figure.series[reading.gates[i].of_values ? 1 : 0];
+    record::FigureSeries& s = figure.series[reading.gates[i].place.of_values ? 1 : 0];
     s.x.push_back(results[i].fixed.value.value_or(0));
     s.y.push_back(results[i].per_window.value);
-    s.label.push_back(name_of(reading.gates[i]));
+    s.label.push_back(name_of(reading.gates[i].place));
   }
   std::erase_if(figure.series, [](const record::FigureSeries& s) { return s.x.empty(); });
   figure.description = fmt::format("{}: {} gates.", figure.title, results.size());
@@ -124,39 +108,35 @@ Figure plane(const GateReading& reading, const std::vector<GateResult>& results)
 }
 
 Figure profiles(const GateReading& reading, const std::vector<GateResult>& results) {
-  const std::int64_t W = reading.gates.front().window;
-  Figure figure{.kind = Figure::Kind::kHeatmap,
-                .id = "profiles",
-                .title = "Gate mass by offset",
-                .caption =
-                    "1 is the uniform share. Value gates also moved back by one offset: where "
-                    "that lines up with the key gate, a token is kept with its successor.",
-                .x_title = "offset",
-                .y_title = "gate mass over uniform share",
-                .columns = names_of_phases(W),
-                .low = 0,
-                .high = static_cast<double>(W)};
+  const std::int64_t W = reading.gates.front().place.window;
+  std::vector<MapRow> rows;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const bool of_values = reading.gates[i].of_values;
+    const model::GatePlace& gate = reading.gates[i].place;
+    const auto& profile = results[i].profile;
     for (const std::size_t shift : {std::size_t{0}, std::size_t{1}}) {
-      if (shift == 1 && !of_values) continue;
-      figure.rows.push_back(name_of(reading.gates[i]) + (shift == 1 ? ", moved by -1" : ""));
-      figure.cells.emplace_back();
-      const auto& profile = results[i].profile;
+      if (shift == 1 && !gate.of_values) continue;
+      rows.push_back({.name = name_of(gate) + (shift == 1 ? ", moved by -1" : "")});
       for (std::size_t k = 0; k < profile.size(); ++k) {
-        figure.cells.back().push_back(profile[(k + shift) % profile.size()].value);
+        rows.back().cells.push_back(profile[(k + shift) % profile.size()].value);
       }
     }
   }
-  figure.description =
-      fmt::format("{}: {} rows of {} offsets.", figure.title, figure.rows.size(), W);
-  return figure;
+  return map_figure(
+      {.id = "profiles",
+       .title = "Gate mass by offset",
+       .caption = "1 is the uniform share. Value gates also moved back by one offset: where that "
+                  "lines up with the key gate, a token is kept with its successor.",
+       .x_title = "offset",
+       .y_title = "gate mass over uniform share",
+       .low = 0,
+       .high = static_cast<double>(W)},
+      W, std::move(rows));
 }
 
 std::string sentence_of(const std::string& model, const GateReading& reading,
                         const std::vector<GateResult>& results, std::int64_t one_later,
                         std::int64_t pairs) {
-  const auto W = static_cast<double>(reading.gates.front().window);
+  const auto W = static_cast<double>(reading.gates.front().place.window);
   std::int64_t fixed = 0, adaptive = 0;
   for (const GateResult& r : results) {
     const double s = r.fixed.value.value_or(W), w = r.per_window.value.value_or(W);
@@ -174,31 +154,36 @@ std::string sentence_of(const std::string& model, const GateReading& reading,
   return text + ".";
 }
 
-}  // namespace
-
-double effective_offsets(std::span<const double> weights, double total) {
-  double entropy = 0;
-  for (const double weight : weights) {
-    const double share = weight / total;
-    if (share > 0) entropy -= share * std::log(share);
+// "480 lookup prompts of 128 tokens"
+std::string text_of(const GateReading& reading, const GateOptions& options) {
+  if (options.text.empty()) {
+    return fmt::format("{} lookup prompts of {} tokens", reading.prompts, reading.tokens);
   }
-  return std::exp(entropy);
+  return fmt::format("{} windows of {} tokens of the validation text in {}", reading.prompts,
+                     reading.tokens, fmt::join(options.text, ", "));
 }
+
+}  // namespace
 
 Findings gate_findings(const GateReading& reading, const GateOptions& options,
                        const record::RunContext& context) {
+  const std::string text = text_of(reading, options);
   Findings findings{.kind = "gates",
-                    .title = fmt::format("{}: gates over {} prompts of {} tokens",
-                                         context.model_name, reading.prompts, reading.tokens),
+                    .title = fmt::format("{}: gates over {}", context.model_name, text),
                     .context = context};
-  findings.options = {{"task", task::LookupTask(options.lookup).options()},
-                      {"prompts", reading.prompts},
-                      {"seed", options.seed},
-                      {"replicates", options.replicates}};
-  findings.data = {{"gates", Json::array()}};
+  findings.options = {
+      {"prompts", reading.prompts}, {"seed", options.seed}, {"replicates", options.replicates}};
+  if (options.text.empty()) {
+    findings.options["task"] = task::LookupTask(options.lookup).options();
+  } else {
+    findings.options["text"] = {{"folders", options.text},
+                                {"split", train::kValidationSplit},
+                                {"tokens", reading.tokens},
+                                {"shards", reading.shards}};
+  }
+  findings.data = {{"gates", Json::array()}, {"trace", nullptr}};
   if (reading.gates.empty()) {
-    findings.sentence =
-        fmt::format("{}: no layer is chunked, so there are no gates.", context.model_name);
+    findings.sentence = fmt::format("{}: {}.", context.model_name, reading.why_none);
     return findings;
   }
   std::vector<GateResult> results;
@@ -206,7 +191,7 @@ Findings gate_findings(const GateReading& reading, const GateOptions& options,
     results.push_back(analyse(reading.gates[i], options, i));
   }
   record::FindingsTable table{
-      .title = "Gates",
+      .title = fmt::format("Gates over {}", text),
       .header = {"gate", "static", "per window", "peak offset", "its phase", "mass there",
                  "value lags key by", "correlation"},
       .note =
@@ -215,7 +200,7 @@ Findings gate_findings(const GateReading& reading, const GateOptions& options,
           "profile correlates most with its key's."};
   std::int64_t pairs = 0, one_later = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const GateSums& gate = reading.gates[i];
+    const model::GatePlace& gate = reading.gates[i].place;
     const GateResult& r = results[i];
     std::optional<Lag> lag;
     if (!gate.of_values) {
@@ -251,12 +236,20 @@ Findings gate_findings(const GateReading& reading, const GateOptions& options,
   findings.tables = {std::move(table)};
   findings.figures = {plane(reading, results), profiles(reading, results)};
   findings.notes = {
-      "Gates depend on the text. These are means over the prompts named above; other text may be "
-      "gated otherwise.",
+      fmt::format("Gates depend on the text. These are means over {}; other text may be gated "
+                  "otherwise.",
+                  text),
       "Static effective offsets say whether the same offsets are kept in every window; a gate with "
       "many static and few per-window ones keeps few tokens, chosen by content.",
       "Windows cut at the beginning of the sequence are left out. Vector gates: means over "
       "channels."};
+  if (reading.trace) {
+    add_trace(findings, *reading.trace);
+  } else {
+    findings.notes.push_back(
+        "The training did not log its gates, so nothing is shown over its steps (`kvphase train "
+        "--trace-gates`).");
+  }
   return findings;
 }
 

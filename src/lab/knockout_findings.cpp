@@ -220,25 +220,21 @@ Json data_of(const KnockoutAnswers& a, const std::vector<SiteResult>& results,
 
 Figure map_of(const KnockoutAnswers& a, const std::vector<SiteResult>& results,
               std::int64_t stride) {
-  Figure figure{.kind = Figure::Kind::kHeatmap,
-                .id = "map",
-                .title = "Change of accuracy by knocked-out head or layer and phase",
-                .caption =
-                    "Red: right answers are lost; a row that is red at some phases only is a "
-                    "head that those phases depend on.",
-                .x_title = "phase",
-                .y_title = "change, % of clean accuracy",
-                .columns = names_of_phases(stride),
-                .low = -kDeepest,
-                .high = kDeepest};
+  std::vector<MapRow> rows;
   for (std::size_t s = 0; s < results.size(); ++s) {
-    figure.rows.push_back(a.sites[s].name);
-    figure.cells.emplace_back();
-    for (const Estimate& e : results[s].phases) figure.cells.back().push_back(e.value);
+    rows.push_back({.name = a.sites[s].name});
+    for (const Estimate& e : results[s].phases) rows.back().cells.push_back(e.value);
   }
-  figure.description =
-      fmt::format("{}: {} rows of {} phases.", figure.title, figure.rows.size(), stride);
-  return figure;
+  return map_figure(
+      {.id = "map",
+       .title = "Change of accuracy by knocked-out head or layer and phase",
+       .caption = "Red: right answers are lost; a row that is red at some phases only is a "
+                  "head that those phases depend on.",
+       .x_title = "phase",
+       .y_title = "change, % of clean accuracy",
+       .low = -kDeepest,
+       .high = kDeepest},
+      stride, std::move(rows));
 }
 
 std::string points(const Estimate& e) { return estimate_cell(e, "{:+.1f}"); }

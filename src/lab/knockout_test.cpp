@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/random.h"
+#include "lab/test_support.h"
 
 namespace kvphase::lab {
 namespace {
@@ -16,17 +16,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::filesystem::path model(const char* name) {
-  return std::filesystem::path(KVPHASE_MODELS) / name;
-}
-
 KnockoutOptions options_for(const std::filesystem::path& checkpoint, std::int64_t items) {
-  const base::Json card = base::parse_json(base::read_file(checkpoint / "card.json"), "card");
   KnockoutOptions options;
-  options.lookup.language = task::lookup_language_from_json(card.at("language"), "card");
-  options.lookup.demonstrations = 4;
-  options.lookup.items = items;
-  options.lookup.modulus = 8;
+  options.lookup = lookup_of(checkpoint, items);
   options.stride = 4;
   options.calibration = 64;
   options.replicates = 200;

@@ -59,11 +59,14 @@ std::vector<Place> one_each(const task::LookupTask& task, std::int64_t count) {
   return places;
 }
 
-void for_each_batch(const task::LookupTask& task, const std::vector<Place>& places,
-                    const RunOptions& options, const std::function<void(const Batch&)>& work,
-                    const OnProgress& progress) {
-  const std::int64_t size = std::max<std::int64_t>(1, options.batch_tokens / task.longest_prompt());
-  const std::int64_t all = std::ssize(places), batches = (all + size - 1) / size;
+namespace {
+
+// fill() gives a batch that has its first row its tokens [end - first, length].
+void for_each_slice(std::int64_t all, std::int64_t length, const RunOptions& options,
+                    const std::function<void(Batch&, std::int64_t end)>& fill,
+                    const std::function<void(const Batch&)>& work, const OnProgress& progress) {
+  const std::int64_t size = std::max<std::int64_t>(1, options.batch_tokens / length);
+  const std::int64_t batches = (all + size - 1) / size;
   const std::int64_t shards = std::clamp<std::int64_t>(batches, 1, options.threads);
   std::mutex mutex;
   std::int64_t done = 0;
@@ -71,18 +74,9 @@ void for_each_batch(const task::LookupTask& task, const std::vector<Place>& plac
     const torch::NoGradGuard no_grad;
     const std::int64_t end = model::shard_begin(batches, shards, shard + 1);
     for (std::int64_t b = model::shard_begin(batches, shards, shard); b < end; ++b) {
-      Batch batch{.first = static_cast<std::size_t>(b * size)};
       const std::int64_t last = std::min(all, (b + 1) * size);
-      for (std::int64_t i = b * size; i < last; ++i) {
-        const Place& place = places[static_cast<std::size_t>(i)];
-        batch.prompts.push_back(task.prompt(place.item, place.residue));
-      }
-      const std::int64_t length = batch.prompts.front().length;
-      batch.tokens = torch::empty({last - b * size, length}, torch::kInt64);
-      auto* next = batch.tokens.data_ptr<std::int64_t>();
-      for (const task::Prompt& prompt : batch.prompts) {
-        next = std::copy(prompt.request.prompt.begin(), prompt.request.prompt.end(), next);
-      }
+      Batch batch{.first = static_cast<std::size_t>(b * size)};
+      fill(batch, last);
       work(batch);
       if (!progress) continue;
       const std::scoped_lock lock(mutex);
@@ -90,6 +84,40 @@ void for_each_batch(const task::LookupTask& task, const std::vector<Place>& plac
       progress(done, all);
     }
   });
+}
+
+}  // namespace
+
+void for_each_batch(const task::LookupTask& task, const std::vector<Place>& places,
+                    const RunOptions& options, const std::function<void(const Batch&)>& work,
+                    const OnProgress& progress) {
+  const auto fill = [&](Batch& batch, std::int64_t end) {
+    const auto last = static_cast<std::size_t>(end);
+    for (std::size_t i = batch.first; i < last; ++i) {
+      batch.prompts.push_back(task.prompt(places[i].item, places[i].residue));
+    }
+    batch.tokens =
+        torch::empty({std::ssize(batch.prompts), batch.prompts.front().length}, torch::kInt64);
+    auto* next = batch.tokens.data_ptr<std::int64_t>();
+    for (const task::Prompt& prompt : batch.prompts) {
+      next = std::copy(prompt.request.prompt.begin(), prompt.request.prompt.end(), next);
+    }
+  };
+  for_each_slice(std::ssize(places), task.longest_prompt(), options, fill, work, progress);
+}
+
+void for_each_batch(std::int64_t count, std::int64_t length, const RunOptions& options,
+                    const std::function<void(std::int64_t, std::span<std::int64_t>)>& read,
+                    const std::function<void(const Batch&)>& work, const OnProgress& progress) {
+  const auto fill = [&](Batch& batch, std::int64_t end) {
+    const auto first = static_cast<std::int64_t>(batch.first);
+    batch.tokens = torch::empty({end - first, length}, torch::kInt64);
+    auto* next = batch.tokens.data_ptr<std::int64_t>();
+    for (std::int64_t row = first; row < end; ++row, next += length) {
+      read(row, {next, static_cast<std::size_t>(length)});
+    }
+  };
+  for_each_slice(count, length, options, fill, work, progress);
 }
 
 model::DecodeState repeated(const model::DecodeState& state, std::int64_t times) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,12 @@ struct Batch {
 void for_each_batch(const task::LookupTask& task, const std::vector<Place>& places,
                     const RunOptions& options, const std::function<void(const Batch&)>& work,
                     const OnProgress& progress = {});
+
+// The same for `count` rows of `length` tokens that read() fills in; a batch has no prompts then.
+// read() is called from several threads at once, too.
+void for_each_batch(std::int64_t count, std::int64_t length, const RunOptions& options,
+                    const std::function<void(std::int64_t row, std::span<std::int64_t>)>& read,
+                    const std::function<void(const Batch&)>& work, const OnProgress& progress = {});
 
 // The state with every row `times` times: row k * B + b is row b.
 model::DecodeState repeated(const model::DecodeState& state, std::int64_t times);

@@ -141,23 +141,10 @@ MeanShares mean_shares(const ReadoutAnswers& a, const Shares& shares, std::size_
 }
 
 Figure attention_map(const ReadoutAnswers& a, std::int64_t stride) {
-  Figure figure{.kind = Figure::Kind::kHeatmap,
-                .id = "attention",
-                .title = "Where the query's attention goes",
-                .caption =
-                    "Shares of the softmax at the query position, mean over query heads. "
-                    "\"Wrong\" rows: only prompts answered wrong.",
-                .x_title = "phase",
-                .y_title = "share of attention, %",
-                .columns = names_of_phases(stride),
-                .low = 0,
-                .high = 100};
+  std::vector<MapRow> rows;
   const auto add = [&](const std::string& name, const std::vector<std::optional<double>>& values) {
-    figure.rows.push_back(name);
-    figure.cells.emplace_back();
-    for (const auto& v : values) {
-      figure.cells.back().push_back(v ? std::optional(100 * *v) : std::nullopt);
-    }
+    rows.push_back({.name = name});
+    for (const auto& v : values) rows.back().cells.push_back(percent(v));
   };
   for (const Shares& shares : a.shares) {
     for (const bool wrong_only : {false, true}) {
@@ -169,33 +156,37 @@ Figure attention_map(const ReadoutAnswers& a, std::int64_t stride) {
       if (!wrong_only) add(who + ": sink", mean.sink);
     }
   }
-  figure.description =
-      fmt::format("{}: {} rows of {} phases.", figure.title, figure.rows.size(), stride);
-  return figure;
+  return map_figure(
+      {.id = "attention",
+       .title = "Where the query's attention goes",
+       .caption = "Shares of the softmax at the query position, mean over query heads. "
+                  "\"Wrong\" rows: only prompts answered wrong.",
+       .x_title = "phase",
+       .y_title = "share of attention, %",
+       .low = 0,
+       .high = 100},
+      stride, std::move(rows));
 }
 
 Figure cause_figure(const Analysis& analysis, std::int64_t stride) {
-  Figure figure{.kind = Figure::Kind::kHeatmap,
-                .id = "causes",
-                .title = "Wrong answers by cause",
-                .caption =
-                    "Of the wrong answers of each phase, percent. Found by intervention: what "
-                    "must be handed to the reading heads to make the answer right.",
-                .x_title = "phase",
-                .y_title = "of wrong answers, %",
-                .columns = names_of_phases(stride),
-                .low = 0,
-                .high = 100};
+  std::vector<MapRow> rows;
   for (std::size_t k = 0; k < 3; ++k) {
-    figure.rows.emplace_back(kShares[k].name);
-    figure.cells.emplace_back();
+    rows.push_back({.name = kShares[k].name});
     for (std::int64_t phase = 0; phase < stride; ++phase) {
-      const auto& value = analysis.shares[static_cast<std::size_t>(phase)][k].value;
-      figure.cells.back().push_back(value ? std::optional(100 * *value) : std::nullopt);
+      rows.back().cells.push_back(
+          percent(analysis.shares[static_cast<std::size_t>(phase)][k].value));
     }
   }
-  figure.description = fmt::format("{}: 3 causes by {} phases.", figure.title, stride);
-  return figure;
+  return map_figure(
+      {.id = "causes",
+       .title = "Wrong answers by cause",
+       .caption = "Of the wrong answers of each phase, percent. Found by intervention: what "
+                  "must be handed to the reading heads to make the answer right.",
+       .x_title = "phase",
+       .y_title = "of wrong answers, %",
+       .low = 0,
+       .high = 100},
+      stride, std::move(rows));
 }
 
 Json data_of(const ReadoutAnswers& a, const ReadoutOptions& options, const Analysis& analysis) {

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/random.h"
 #include "lab/attention_weights.h"
+#include "lab/test_support.h"
 #include "model/test_support.h"
 
 namespace kvphase::lab {
@@ -105,12 +105,8 @@ std::filesystem::path reference(const char* name) {
 }
 
 ReadoutOptions options_for(const std::filesystem::path& checkpoint) {
-  const base::Json card = base::parse_json(base::read_file(checkpoint / "card.json"), "card");
   ReadoutOptions options;
-  options.lookup.language = task::lookup_language_from_json(card.at("language"), "card");
-  options.lookup.items = 24;
-  options.lookup.modulus = 8;
-  options.lookup.demonstrations = 4;
+  options.lookup = lookup_of(checkpoint, 24);
   options.stride = 4;
   options.calibration = 96;
   options.replicates = 100;

@@ -1,6 +1,7 @@
 #include "lab/shared.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 
 #include "base/error.h"
@@ -44,6 +45,23 @@ std::optional<double> correlation(std::span<const double> x, std::span<const dou
     return std::nullopt;
   }
   return xy / std::sqrt(xx * yy);
+}
+
+std::optional<double> percent(std::optional<double> share) {
+  return share ? std::optional(100 * *share) : std::nullopt;
+}
+
+record::Figure map_figure(record::Figure words, std::int64_t columns, std::vector<MapRow> rows) {
+  words.kind = record::Figure::Kind::kHeatmap;
+  words.columns = names_of_phases(columns);
+  for (MapRow& row : rows) {
+    assert(std::ssize(row.cells) == columns);
+    words.rows.push_back(std::move(row.name));
+    words.cells.push_back(std::move(row.cells));
+  }
+  words.description = fmt::format("{}: {} rows, a column per {} ({}).", words.title,
+                                  words.rows.size(), words.x_title, columns);
+  return words;
 }
 
 base::Json to_json(const stats::Estimate& e) {

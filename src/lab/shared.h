@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "record/findings.h"
 #include "stats/estimate.h"
 
 namespace kvphase::lab {
@@ -21,6 +22,16 @@ std::vector<std::string> names_of_phases(std::int64_t stride);  // "0", "1", ...
 
 // Pearson's; empty for fewer than two points or where one side is constant.
 std::optional<double> correlation(std::span<const double> x, std::span<const double> y);
+
+// A row of a map: its name and a value per column.
+struct MapRow {
+  std::string name;
+  std::vector<std::optional<double>> cells;
+};
+std::optional<double> percent(std::optional<double> share);
+
+// `words` (id, titles, caption, low, high) as a map over columns "0", "1", ..., described.
+record::Figure map_figure(record::Figure words, std::int64_t columns, std::vector<MapRow> rows);
 
 base::Json to_json(const stats::Estimate& e);  // value, low, high, reason
 
