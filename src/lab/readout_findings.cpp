@@ -269,7 +269,11 @@ Findings readout_findings(const ReadoutAnswers& a, const ReadoutOptions& options
         {phase_name(group, S), cell(shares[3]), cell(shares[4]), cell(shares[5]), cell(shares[6])});
   }
   findings.tables = {std::move(causes), std::move(checks)};
-  findings.figures = {cause_figure(analysis, options.stride), attention_map(a, options.stride)};
+  // A model that is always right has no causes to draw.
+  if (analysis.counts.back()[kWrong] > 0) {
+    findings.figures.push_back(cause_figure(analysis, options.stride));
+  }
+  findings.figures.push_back(attention_map(a, options.stride));
   findings.notes = {
       "Not found: handing the reading heads the value of the entry that holds the answer, as it "
       "was "

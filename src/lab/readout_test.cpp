@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/random.h"
 #include "lab/attention_weights.h"
@@ -100,10 +102,6 @@ TEST(Readout, AnEntryWhoseGateKeepsTheTokenAloneHoldsTheTokenAlone) {
   EXPECT_GT(compared, 20);
 }
 
-std::filesystem::path reference(const char* name) {
-  return std::filesystem::path(KVPHASE_MODELS) / name;
-}
-
 ReadoutOptions options_for(const std::filesystem::path& checkpoint) {
   ReadoutOptions options;
   options.lookup = lookup_of(checkpoint, 24);
@@ -121,21 +119,28 @@ double share(const record::Findings& f, const char* name) {
 }
 
 TEST(Readout, InFullAttentionNothingIsUnwrittenAndAHandedTokenDecidesTheAnswer) {
-  const ReadoutOptions options = options_for(reference("full-attention"));
+  const ReadoutOptions options = options_for(lab::model("full-attention"));
   record::RunContext context;
-  const ReadoutAnswers a = run_readout(reference("full-attention"), options, context);
+  const ReadoutAnswers a = run_readout(lab::model("full-attention"), options, context);
   const auto& entry = a.right[static_cast<std::size_t>(Handed::kEntry)];
   EXPECT_EQ(entry, a.right[static_cast<std::size_t>(Handed::kToken)]);
   const record::Findings f = readout_findings(a, options, context);
   EXPECT_EQ(f.data.at("phases").back().at("not_written"), 0);
+  // Made right everywhere, nothing has a cause.
+  ReadoutAnswers all_right = a;
+  auto& clean = all_right.right[static_cast<std::size_t>(Handed::kNothing)];
+  std::ranges::fill(clean, 1);
+  const record::Findings none = readout_findings(all_right, options, context);
+  ASSERT_EQ(none.figures.size(), 1U);
+  EXPECT_EQ(none.figures.front().id, "attention");
   EXPECT_GT(share(f, "stays right, token handed"), 0.8) << f.sentence;
   EXPECT_GT(share(f, "other record's answer, its token"), 0.7) << f.sentence;
 }
 
 TEST(Readout, TheCausesOfAChunkedModelsWrongAnswersAddUpAtEveryPhase) {
-  const ReadoutOptions options = options_for(reference("chunked-w4s4"));
+  const ReadoutOptions options = options_for(lab::model("chunked-w4s4"));
   record::RunContext context;
-  const ReadoutAnswers a = run_readout(reference("chunked-w4s4"), options, context);
+  const ReadoutAnswers a = run_readout(lab::model("chunked-w4s4"), options, context);
   const record::Findings f = readout_findings(a, options, context);
   double wrong = 0;
   for (const base::Json& phase : f.data.at("phases")) {

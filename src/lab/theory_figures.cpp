@@ -234,6 +234,7 @@ std::vector<Figure> figures_of(const TheoryStudy& study) {
                                  positions_figure(study),    runs_figure(study),
                                  coverage_figure(study),     accuracy_figure(study)};
   if (!study.sweeps.empty()) figures.push_back(beta_figure(study));
+  for (Figure& figure : figures) figure.description = figure.title + ": " + figure.description;
   return figures;
 }
 

@@ -84,7 +84,10 @@ TEST(TheoryStudyTest, FindingsRoundTripAndHaveEveryFigure) {
   EXPECT_EQ(record::to_json(record::findings_from_json(json, "theory", "test")).dump(),
             json.dump());
   std::vector<std::string> ids;
-  for (const record::Figure& figure : findings.figures) ids.push_back(figure.id);
+  for (const record::Figure& figure : findings.figures) {
+    ids.push_back(figure.id);
+    EXPECT_TRUE(figure.description.starts_with(figure.title + ": ")) << figure.description;
+  }
   EXPECT_EQ(ids, (std::vector<std::string>{"trajectories", "trajectories-log-linear", "positions",
                                            "runs", "coverage", "accuracy"}));
 }

@@ -5,8 +5,8 @@ set -e
 program=$1 out=$2 models=$3
 rm -rf "$out"
 mkdir -p "$out"
-"$program" theory --stride 4 --heads 2 --records 4 --vocabulary 1024 --runs 60 --other-runs 20 --gated-runs 10 \
-  --sgd-runs 1 --rules 2 --optimised 2 --time 8000 --no-broken --quiet --out "$out/theory"
+"$program" theory --stride 4 --heads 2 --records 4 --vocabulary 1024 --runs 60 --other-runs 0 --gated-runs 10 \
+  --sgd-runs 1 --rules 2 --optimised 2 --time 8000 --no-broken --quiet --out "$out/theory" >"$out/theory.txt"
 [ -n "$models" ] || exit 0
 look() { # COMMAND CHECKPOINT NAME [OPTION...]
   command=$1 checkpoint=$2 name=$3
