@@ -13,6 +13,7 @@ constexpr std::array kCommands = {
     Command{"audit", "Find a model's periodic weak spots", add_audit},
     Command{"compare", "Servers on the same prompts, or finished audits side by side", add_compare},
     Command{"retest", "One prompt of yours at several offsets: does its answer stay?", add_retest},
+    Command{"guard", "A proxy that retests what asks for it, in front of a server", add_guard},
     Command{"knockout", "Which heads the answers at each phase depend on", add_knockout, false},
     Command{"gates", "Which offsets of a window a checkpoint's compressors keep", add_gates, false},
     Command{"cycle", "Whether the weak phases move when the gates are rotated", add_cycle, false},

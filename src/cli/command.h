@@ -39,6 +39,7 @@ Action add_cycle(CLI::App& options);
 Action add_demo(CLI::App& options);
 Action add_family(CLI::App& options);
 Action add_gates(CLI::App& options);
+Action add_guard(CLI::App& options);
 Action add_knockout(CLI::App& options);
 Action add_plan(CLI::App& options);
 Action add_presets(CLI::App& options);

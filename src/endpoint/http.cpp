@@ -78,6 +78,11 @@ struct Connection {
   }
 };
 
+bool is_redirect(const HttpResponse& response) {
+  return response.status >= 301 && response.status <= 308 && response.status != 304 &&
+         response.header("location").has_value();
+}
+
 enum class Phase { kConnecting, kWaiting, kReading };
 
 // One request under way, watched from outside.
@@ -128,10 +133,7 @@ class HttpClient::Impl {
     for (int redirects = 0;; ++redirects) {
       HttpResponse response = send_once(request, method, url, begun);
       response.redirects = redirects;
-      const bool redirect = response.outcome == HttpOutcome::kOk && response.status >= 301 &&
-                            response.status <= 308 && response.status != 304 &&
-                            response.header("location").has_value();
-      if (!redirect) return response;
+      if (response.outcome != HttpOutcome::kOk || !is_redirect(response)) return response;
       const auto next = resolve_redirect(url, *response.header("location"));
       response.outcome = HttpOutcome::kRedirectRefused;
       if (!next) {
@@ -258,6 +260,7 @@ class HttpClient::Impl {
       }
       const std::uint64_t length = head.get_header_value<std::uint64_t>("Content-Length");
       too_large = length > options_.max_body;
+      if (request.on_head && !too_large && !is_redirect(response)) request.on_head(response);
       return !too_large;
     };
     std::size_t received = 0;

@@ -50,6 +50,8 @@ enum class HttpOutcome {
 
 std::string_view name_of(HttpOutcome outcome);
 
+struct HttpResponse;
+
 struct HttpRequest {
   std::string method = "POST";
   std::string path;       // begins with '/', relative to the server's root
@@ -58,6 +60,8 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> headers;  // sent to the server's own origin only
   // Pieces of a 2xx body as they come, instead of collecting it; false ends the request.
   std::function<bool(std::string_view)> on_chunk;
+  // Status and header before the body; not of a redirect that is followed. May be empty.
+  std::function<void(const HttpResponse& head)> on_head;
 };
 
 struct HttpResponse {
