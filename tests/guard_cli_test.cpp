@@ -34,12 +34,12 @@ TEST_F(GuardCli, ListensOnLoopbackPassesGuardsCountsAndPrintsNothingOfIt) {
   });
   httplib::Client client("127.0.0.1", port);
   client.set_read_timeout(10);
-  httplib::Result health;
-  for (int i = 0; i < 200 && !health; ++i) {
-    health = client.Get("/kvphase/health");
+  bool healthy = false;
+  for (int i = 0; i < 200 && !healthy; ++i) {
+    healthy = static_cast<bool>(client.Get("/kvphase/health"));
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  EXPECT_TRUE(health);
+  EXPECT_TRUE(healthy);
   const std::string body =
       R"({"model":"m:guard","messages":[{"role":"user","content":"the-prompt"}]})";
   const auto reply = client.Post("/v1/chat/completions", {{"Authorization", "Bearer sk-the-key"}},
