@@ -1,11 +1,11 @@
 // `kvphase guard` as a user runs it: it listens, passes on, guards, prints nothing of what passes.
 #include <gmock/gmock.h>
 #include <httplib.h>
+#include <signal.h>
 
 #include <thread>
 
 #include "tests/scripted_server/engines.h"
-#include "tests/support/free_port.h"
 #include "tests/support/program.h"
 
 namespace kvphase {
@@ -25,31 +25,31 @@ TEST_F(GuardCli, ListensOnLoopbackPassesGuardsCountsAndPrintsNothingOfIt) {
   };
   engine.say = [](std::int32_t) { return "the-answer"; };
   scripted::ScriptedServer server(scripted::chat_api(engine));
-  const std::uint16_t port = test::free_port();
   Outcome outcome;
   std::thread program([&] {
-    outcome =
-        run(fmt::format("guard --upstream {}/v1 --port {} --policy majority", server.url(), port),
-            ".out", "timeout --preserve-status -s INT 4");
+    outcome = run(fmt::format("guard --upstream {}/v1 --port 0 --policy majority", server.url()),
+                  ".out", R"(sh -c 'echo $$ >.pid; exec "$0" "$@"')");
   });
-  httplib::Client client("127.0.0.1", port);
-  client.set_read_timeout(10);
-  bool healthy = false;
-  for (int i = 0; i < 200 && !healthy; ++i) {
-    healthy = static_cast<bool>(client.Get("/kvphase/health"));
+  std::string url;  // printed once it listens
+  for (int i = 0; i < 3000 && !url.ends_with('\n'); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (std::filesystem::exists(folder_ / ".out")) url = read(".out");
   }
-  EXPECT_TRUE(healthy);
+  ASSERT_THAT(url, ::testing::MatchesRegex("http://127.0.0.1:[0-9]+\n"));
+  httplib::Client client(url.substr(0, url.size() - 1));
+  client.set_read_timeout(10);
+  const auto health = client.Get("/kvphase/health");
   const std::string body =
       R"({"model":"m:guard","messages":[{"role":"user","content":"the-prompt"}]})";
   const auto reply = client.Post("/v1/chat/completions", {{"Authorization", "Bearer sk-the-key"}},
                                  body, "application/json");
   const auto models = client.Get("/v1/models");
   const auto metrics = client.Get("/kvphase/metrics");
+  ::kill(std::stoi(read(".pid")), SIGINT);
   program.join();
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, fmt::format("http://127.0.0.1:{}\n", port));
-  ASSERT_TRUE(reply && models && metrics);
+  EXPECT_EQ(outcome.out, url);
+  ASSERT_TRUE(health && reply && models && metrics);
   EXPECT_EQ(reply->get_header_value("X-Kvphase-Guard"), "agree");
   EXPECT_THAT(reply->body, HasSubstr("\"policy\":\"majority\""));
   EXPECT_EQ(models->status, 200);

@@ -114,7 +114,7 @@ TEST(Proxy, AStreamPassesPieceByPieceAndACutOneIsCut) {
   ASSERT_TRUE(reply);
   EXPECT_EQ(all, "data: 0\n\ndata: 1\n\ndata: 2\n\n");
   ASSERT_GE(times.size(), 3U);
-  EXPECT_LT(times.front(), 0.35) << "the first piece must not wait for the last";
+  EXPECT_GT(times.back() - times.front(), 0.2) << "the first piece must not wait for the last";
   request.path = "/v1/cut";
   EXPECT_FALSE(run.client.send(request)) << "a cut stream must not look whole";
 }
@@ -218,7 +218,7 @@ TEST(Proxy, AnUpstreamThatIsGoneOrSlowIsSaidWithoutACrash) {
 }
 
 TEST(Proxy, LimitsAreKept) {
-  Running run([](const Request&) -> scripted::Reply { return {.body = "{}", .delay = 0.5}; },
+  Running run([](const Request&) -> scripted::Reply { return {.body = "{}", .delay = 1}; },
               {.most_requests = 1, .max_body = 1000});
   const auto large = run.post(std::string(2000, 'x'));
   ASSERT_TRUE(large);
@@ -228,7 +228,7 @@ TEST(Proxy, LimitsAreKept) {
     const auto reply = client.Post("/v1/chat/completions", "{}", "application/json");
     EXPECT_EQ(reply->status, 200);
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  while (run.server.requests().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   const auto second = run.post("{}");
   ASSERT_TRUE(second);
   EXPECT_EQ(second->status, 503);
