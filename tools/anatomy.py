@@ -99,7 +99,7 @@ def link(run):
 
 def rows_of(command):
     for run, kind, _, _ in runs():
-        if kind == command:
+        if kind == command and (RESULTS / f"{run}.json").exists():
             yield run, json.loads((RESULTS / f"{run}.json").read_text())
 
 
@@ -170,7 +170,8 @@ def cycle_table():
         for delta in data["deltas"]:
             if delta["delta"] == 0:
                 continue
-            text = percent(delta["r_squared_without_boundary"], 2)
+            # Where windows overlap no phase is a boundary, and all phases count.
+            text = percent(delta["r_squared_without_boundary"] or delta["r_squared_all"], 2)
             correlation = delta["correlation"]["value"]
             cells.append(text + (" (inverted)" if correlation is not None and correlation < 0 else ""))
         lines.append(f"| {link(run)} | " + " | ".join(cells)
@@ -182,7 +183,7 @@ def cycle_more_table():
     lines = ["| run | | -3 | -2 | -1 | +1 | +2 | +3 |", "|---|---|---|---|---|---|---|---|"]
     for run, result in rows_of("cycle"):
         for name, key in (("all", "r_squared_all"), ("interior", "r_squared_interior")):
-            cells = [percent({"value": d[key]["value"]}, 2)
+            cells = [percent({"value": (d[key] or {}).get("value")}, 2)
                      for d in result["data"]["deltas"] if d["delta"] != 0]
             if set(cells) != {"-"}:
                 lines.append(f"| {run} | {name} | " + " | ".join(cells) + " |")
@@ -225,6 +226,8 @@ def readout_phases():
 def command_table():
     lines = ["| run | command | commit |", "|---|---|---|"]
     for run, _, _, _ in runs():
+        if not (RESULTS / f"{run}.json").exists():
+            continue
         context = json.loads((RESULTS / f"{run}.json").read_text())["context"]
         lines.append(f"| {run} | `{context['command']}` | {context['commit']} |")
     return lines
