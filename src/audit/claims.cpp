@@ -23,8 +23,18 @@ constexpr double kLevel = 0.05;
 constexpr double kLearned = 0.10;  // mean below which a curve's shape says nothing
 constexpr double kSure = 0.95;  // share of bootstrap replicates that settles which phase is worst
 
-std::string name_of(const ClaimRun& run) {
-  return fmt::format("{}, seed {}, {}", run.design, run.seed, run.padding);
+const std::string& name_of(const ClaimRun& run) { return run.name; }
+
+// Trainings of several lengths are told apart by their steps.
+std::vector<ClaimRun> named(std::vector<ClaimRun> runs) {
+  std::set<std::int64_t> lengths;
+  for (const ClaimRun& run : runs) lengths.insert(run.steps);
+  for (ClaimRun& run : runs) {
+    if (!run.name.empty()) continue;
+    run.name = fmt::format("{}, seed {}, {}", run.design, run.seed, run.padding);
+    if (lengths.size() > 1) run.name += fmt::format(", {} steps", run.steps);
+  }
+  return runs;
 }
 
 ClaimOutcome holds_if(bool holds) { return holds ? ClaimOutcome::kHolds : ClaimOutcome::kFails; }
@@ -459,7 +469,8 @@ Claim longer_training_narrows(const std::vector<ClaimRun>& runs) {
         return after.padding == before.padding && after.steps > before.steps;
       },
       [](const ClaimRun& before, const ClaimRun& after) {
-        return fmt::format("{}, {} and {} steps", name_of(before), before.steps, after.steps);
+        return fmt::format("{}, seed {}, {}: {} and {} steps", before.design, before.seed,
+                           before.padding, before.steps, after.steps);
       });
 }
 
@@ -491,8 +502,9 @@ Claim staggering_lifts_the_worst(const std::vector<ClaimRun>& runs,
 
 }  // namespace
 
-std::vector<Claim> test_claims(const std::vector<ClaimRun>& runs,
+std::vector<Claim> test_claims(const std::vector<ClaimRun>& given,
                                const std::vector<ClaimPair>& pairs) {
+  const std::vector<ClaimRun> runs = named(given);
   const auto contains = [](const char* part) {
     return [part](const std::string& design) { return design.find(part) != std::string::npos; };
   };

@@ -23,6 +23,7 @@ struct ClaimRun {
   std::optional<std::int64_t> stride;
   bool staggered = false;
   std::int64_t steps = 0;  // of the training
+  std::string name = {};   // in the claims; empty: made of the above
   record::Result result;
   // Items x phases (position mod stride), for the tests that need items; may be empty.
   std::optional<stats::PhaseMatrix> phases;

@@ -84,9 +84,10 @@ std::function<double(std::int64_t)> weak_phase(std::int64_t stride, double weak,
 TEST(Unseen, AStrideTooLongToBeSearchedForIsNeverNoPeriodWhereItsPhasesDiffer) {
   int clear = 0, inconclusive = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
-    const Result r = analyse(
-        record::dataset_from(simulate({.seed = seed, .chance = weak_phase(16, 0.65, 0.9)}), 24, "t"),
-        asking(16));
+    const Result r =
+        analyse(record::dataset_from(simulate({.seed = seed, .chance = weak_phase(16, 0.65, 0.9)}),
+                                     24, "t"),
+                asking(16));
     if (r.verdict.kind == VerdictKind::kNoPeriod || outcomes(r)[0] == "pass") ++clear;
     if (r.verdict.kind != VerdictKind::kInconclusive) continue;
     ++inconclusive;
