@@ -41,8 +41,12 @@ EVERY_SEED = [
     ("readout", "w12s12-1kv", ""),
 ]
 ITEMS = {"knockout": 120, "cycle": 72, "readout": 48}
-# (command, run, checkpoint, options); a checkpoint in models/ belongs to the demonstration.
+# (command, run, checkpoint, options); models/ has the demonstration's, family-short (beside STUDY, docs/study.md) controls
+# that were stopped while they learn, so that their heads have something to lose.
 OTHERS = [
+    ("knockout", "knockout-short-full-1kv-seed42", "family-short/full-1kv-seed42/model", "--heads query"),
+    ("knockout", "knockout-short-full-1kv-seed43", "family-short/full-1kv-seed43/model", "--heads query"),
+    ("knockout", "knockout-short-full-1kv-seed44", "family-short/full-1kv-seed44/model", "--heads query"),
     ("cycle", "cycle-w8s4-1kv-seed42-stride", "w8s4-1kv-seed42", "--delta -3..3 --rotate stride"),
     ("knockout", "knockout-ref-chunked-w4s4", "models/chunked-w4s4", "--heads query"),
     ("knockout", "knockout-ref-full-attention", "models/full-attention", "--heads query --stride 4"),
@@ -65,7 +69,7 @@ def run_all(program, study, out):
         (home / "models").symlink_to(ROOT / "models")
     for run, command, checkpoint, options in runs():
         folder = home / out / run
-        model = checkpoint if checkpoint.startswith("models/") else f"{study.name}/{checkpoint}/model"
+        model = checkpoint if "/" in checkpoint else f"{study.name}/{checkpoint}/model"
         if not (home / model / "card.json").exists():
             print(f"left out: {run}, no checkpoint {model} yet", flush=True)
             continue
@@ -74,7 +78,7 @@ def run_all(program, study, out):
             asked = [program, command, model, "--threads", "1", "--out", f"{out}/{run}"]
             if command in ITEMS:
                 asked += ["--items", str(ITEMS[command])]
-            if command == "knockout" and "stride" not in options and checkpoint.startswith("full"):
+            if command == "knockout" and "stride" not in options and "full-" in checkpoint:
                 asked += ["--stride", "8"]
             asked += options.split()
             print(" ".join(asked[1:]), flush=True)
@@ -110,17 +114,19 @@ def folded(clean, stride):
 
 
 def knockout_table():
-    lines = ["| run | clean accuracy by phase, % | heads whose loss depends on phase | layers | "
+    lines = ["| run | clean accuracy by phase, % | heads whose loss depends on phase, of those tested (all) | layers | "
              "most phase-concentrated of these: largest loss, % of clean accuracy |",
              "|---|---|---|---|---|"]
     for run, result in rows_of("knockout"):
         data = result["data"]
-        tally = {True: [0, 0], False: [0, 0]}
+        tally = {True: [0, 0, 0], False: [0, 0, 0]}  # dependent, tested, all
         named = []
         for site in data["sites"]:
-            tally[site["whole_layer"]][1] += 1
+            counts = tally[site["whole_layer"]]
+            counts[2] += 1
+            counts[1] += site["p_holm"] is not None
             if site["p_holm"] is not None and site["p_holm"] <= 0.05:
-                tally[site["whole_layer"]][0] += 1
+                counts[0] += 1
                 if not site["whole_layer"]:
                     named.append(site)
         named.sort(key=lambda site: -(site["largest_loss_minus_mean"]["value"] or 0))
@@ -128,7 +134,7 @@ def knockout_table():
             f"{site['name']}: {percent(site['change_by_phase'][site['largest_loss_at_phase']])} at "
             f"phase {site['largest_loss_at_phase']}, {site['mean_change']['value']:.1f} on average"
             for site in named[:2])
-        lines.append("| {} | {} | {} of {} | {} of {} | {} |".format(
+        lines.append("| {} | {} | {} of {} ({}) | {} of {} ({}) | {} |".format(
             link(run), " ".join(f"{a:.1f}" for a in folded(data["clean"], data["stride"])),
             *tally[False], *tally[True], text or "none"))
     return lines

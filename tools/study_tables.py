@@ -31,9 +31,10 @@ def percent(value):
 
 
 def family(rows):
-    """Runs of the usual length by design, in the order of the table."""
+    """Runs of the commonest length of training by design, in the order of the table."""
     designs = {}
-    steps = min(int(r["training_steps"]) for r in rows if r["published"] == "0")
+    lengths = [int(r["training_steps"]) for r in rows if r["published"] == "0"]
+    steps = max(set(lengths), key=lengths.count)
     for row in rows:
         if row["published"] == "0" and int(row["training_steps"]) == steps:
             designs.setdefault(row["design"], []).append(row)

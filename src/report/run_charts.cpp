@@ -141,11 +141,11 @@ Panel curve_panel(const RunComparison& c, const RunGroup& group, const RunSet& s
   Json published = Json::array();
   std::vector<std::string> words;
   for (const std::size_t i : group.runs) {
-    for (const Json& row : curve_rows(curve(i), seed_name(c.runs[i]))) ours.push_back(row);
+    for (const Json& row : curve_rows(curve(i), std::to_string(i))) ours.push_back(row);
     words.push_back(words_of(curve(i), c.runs[i], kind));
   }
   for (const std::size_t i : group.published) {
-    for (const Json& row : curve_rows(curve(i), seed_name(c.runs[i]))) published.push_back(row);
+    for (const Json& row : curve_rows(curve(i), std::to_string(i))) published.push_back(row);
     words.push_back(words_of(curve(i), c.runs[i], kind));
   }
   panel.spec = base_spec("", 110);
