@@ -13,6 +13,8 @@ import shutil
 import subprocess
 import sys
 
+from markdown_tables import write_tables
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "study" / "anatomy"
 SEEDS = (42, 43, 44)
@@ -245,24 +247,9 @@ TABLES = {"knockouts": knockout_table, "heads": head_table, "gates": gate_table,
           "commands": command_table}
 
 
-def write_tables():
-    page = ROOT / "docs" / "anatomy.md"
-    out, skipping = [], False
-    for line in page.read_text().splitlines():
-        name = line.removeprefix("<!-- ").removesuffix(" -->")
-        if line.startswith("<!-- ") and name in TABLES:
-            out += [line] + TABLES[name]()
-            skipping = True
-        elif line == "<!-- end -->":
-            skipping = False
-        if not skipping:
-            out.append(line)
-    page.write_text("\n".join(out) + "\n")
-
-
 if __name__ == "__main__":
     if sys.argv[1:] == ["tables"]:
-        write_tables()
+        write_tables(ROOT / "docs" / "anatomy.md", TABLES)
     elif len(sys.argv) == 5 and sys.argv[1] == "run":
         run_all(str(pathlib.Path(sys.argv[2]).resolve()), pathlib.Path(sys.argv[3]).resolve(),
                 pathlib.Path(sys.argv[4]).name)

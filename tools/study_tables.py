@@ -8,6 +8,8 @@ import csv
 import pathlib
 import re
 
+from markdown_tables import write_tables
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PADDINGS = ("prefix", "in-sequence", "around-target")
 
@@ -101,20 +103,5 @@ def claims_table():
 TABLES = {"accuracy": accuracy_table, "seeds": seed_table, "claims": claims_table}
 
 
-def write_tables():
-    page = ROOT / "docs" / "study.md"
-    out, skipping = [], False
-    for line in page.read_text().splitlines():
-        name = line.removeprefix("<!-- ").removesuffix(" -->")
-        if line.startswith("<!-- ") and name in TABLES:
-            out += [line] + TABLES[name]()
-            skipping = True
-        elif line == "<!-- end -->":
-            skipping = False
-        if not skipping:
-            out.append(line)
-    page.write_text("\n".join(out) + "\n")
-
-
 if __name__ == "__main__":
-    write_tables()
+    write_tables(ROOT / "docs" / "study.md", TABLES)
