@@ -1,6 +1,8 @@
 // knockout, gates, cycle and readout as a user runs them, on the reference checkpoints.
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include "record/findings.h"
 #include "tests/support/program.h"
 
@@ -101,6 +103,19 @@ TEST_F(LookInside, BadInputIsRefusedWithWhatWasExpected) {
     EXPECT_THAT(outcome.err, HasSubstr(message)) << arguments;
     EXPECT_EQ(outcome.error_lines(), 1U) << outcome.err;
     EXPECT_FALSE(fs::exists(folder_ / "x" / "result.json")) << arguments;
+  }
+}
+
+TEST_F(LookInside, AFolderThatCannotBeWrittenOrIsTakenIsRefusedBeforeAnyPrompt) {
+  std::ofstream(folder_ / "file") << "no folder";
+  fs::create_directories(folder_ / "taken.part");  // as another run leaves it while it works
+  for (const char* out : {"file/under", "taken"}) {
+    const auto outcome = run("readout " + model("chunked-w4s4") +
+                             " --modulus 8 --items 16 --threads 1 --out " + out);
+    EXPECT_NE(outcome.code, 0) << out;
+    EXPECT_THAT(outcome.err, HasSubstr("expected")) << out;
+    EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("prompt "))) << out;
+    EXPECT_FALSE(fs::exists(folder_ / out)) << out;
   }
 }
 

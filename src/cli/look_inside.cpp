@@ -98,6 +98,7 @@ LookPlan plan_look(const LookInside& look, const std::string& command, std::int6
     plan.control = record::findings_from_json(
         base::parse_json(base::read_file(path), path.string()), command, path.string());
   }
+  plan.folder = std::make_unique<base::NewFolder>(plan.out, command);
   plan.context = record::make_context();
   plan.context.command = session.command_line;
   plan.context.seed = look.seed;
@@ -138,7 +139,8 @@ ExitCode finish_look(const LookInside& look, const LookPlan& plan, record::Findi
       findings.figures.push_back(std::move(figure));
     }
   }
-  report::write_findings(plan.out, findings);
+  report::write_findings(plan.folder->part(), findings);
+  plan.folder->publish();
   session.console.result(look.json
                              ? report::findings_json(findings)
                              : report::findings_text(findings, session.console.color_on_stdout()));

@@ -5,9 +5,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "base/files.h"
 #include "cli/audit_task.h"
 #include "cli/command.h"
 #include "lab/lookup_run.h"
@@ -35,6 +37,9 @@ struct LookPlan {
   std::int64_t stride = 0;  // the model's own, or --stride, or 8
   lab::RunOptions run;
   std::filesystem::path out;
+  // Made before any prompt is asked, so that a place that cannot be written, or that another run
+  // writes to, is found first.
+  std::unique_ptr<base::NewFolder> folder;
   std::optional<record::Findings> control;
   record::RunContext context;  // the model's identity still missing
 };
