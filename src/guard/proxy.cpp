@@ -2,15 +2,11 @@
 
 #include <fmt/format.h>
 #include <httplib.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
-#include <limits>
 #include <thread>
 
 #include "base/clock.h"
@@ -20,6 +16,7 @@
 #include "endpoint/url.h"
 #include "guard/exchange.h"
 #include "guard/metrics.h"
+#include "serve/listener.h"
 
 namespace kvphase::guard {
 namespace {
@@ -28,12 +25,7 @@ using endpoint::HttpOutcome;
 using endpoint::HttpRequest;
 using endpoint::HttpResponse;
 
-constexpr int kKeepAliveSeconds =
-    2;  // an idle connection holds a thread, and delays stop(), so long
-constexpr int kReadSeconds = 30;
-constexpr int kWriteSeconds = 60;
-constexpr std::size_t kSpareThreads = 16;  // beyond the requests under way: for refusals
-constexpr int kBacklog = 512;              // connections that wait to be accepted
+constexpr int kWriteSeconds = 60;  // without the client taking a byte of the reply
 constexpr const char* kJson = "application/json";
 
 std::string lower(std::string text) {
@@ -123,7 +115,10 @@ struct Proxy::State {
       : options(given),
         upstream(endpoint::parse_base_url(given.upstream)),
         client(upstream.root, given.http, endpoint::process_environment()),
-        random(base::derive_seed(given.seed, "guard sample")) {}
+        random(base::derive_seed(given.seed, "guard sample")),
+        listener({.requests = static_cast<std::size_t>(given.most_requests),
+                  .most_body = given.max_body,
+                  .write_seconds = kWriteSeconds}) {}
 
   // "/v1/..." below the upstream's own prefix.
   std::string upstream_path(const std::string& target) const {
@@ -327,6 +322,7 @@ struct Proxy::State {
   }
 
   void route() {
+    httplib::Server& http = listener.http();
     http.Get("/kvphase/metrics", [this](const httplib::Request&, httplib::Response& to) {
       to.set_content(metrics.text(), "text/plain; version=0.0.4");
     });
@@ -361,9 +357,7 @@ struct Proxy::State {
   std::atomic<int> under_way{0};
   std::atomic<int> guarded_under_way{0};
   Metrics metrics;
-  httplib::Server http;
-  int listening = -1;  // socket
-  std::thread listener;
+  serve::Listener listener;
 };
 
 Proxy::Proxy(const ProxyOptions& options) : state_(std::make_unique<State>(options)) {
@@ -371,50 +365,16 @@ Proxy::Proxy(const ProxyOptions& options) : state_(std::make_unique<State>(optio
     throw base::usage_error("guard", "expected 2 to {} offsets, got {}", options.guard.most_offsets,
                             options.guard.offsets);
   }
-  httplib::Server& http = state_->http;
-  const auto threads = static_cast<std::size_t>(options.most_requests) + kSpareThreads;
-  http.new_task_queue = [threads] { return new httplib::ThreadPool(threads); };
-  http.set_payload_max_length(options.max_body);
-  http.set_keep_alive_timeout(kKeepAliveSeconds);
-  http.set_keep_alive_max_count(std::numeric_limits<std::size_t>::max());
-  http.set_read_timeout(kReadSeconds);
-  http.set_write_timeout(kWriteSeconds);
-  http.set_tcp_nodelay(true);
-  http.set_socket_options([state = state_.get()](int socket) {
-    state->listening = socket;
-    // Not SO_REUSEPORT, httplib's default: a second server on the port must fail, not share it.
-    const int yes = 1;
-    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  });
   state_->route();
 }
 
 Proxy::~Proxy() { stop(); }
 
 int Proxy::start(const std::string& host, int port) {
-  httplib::Server& http = state_->http;
-  errno = 0;
-  if (port == 0) {
-    port = http.bind_to_any_port(host);
-  } else if (!http.bind_to_port(host, port)) {
-    port = -1;
-  }
-  if (port < 0) {
-    throw base::environment_error(
-        "guard", "expected to listen on {}, got: {}; is the port taken, or the host not this one?",
-        host, errno != 0 ? std::strerror(errno) : "no such address");
-  }
-  // httplib's own 5 lose connections when many clients come at once.
-  ::listen(state_->listening, kBacklog);
-  state_->listener = std::thread([&http] { http.listen_after_bind(); });
-  while (!http.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return port;
+  return state_->listener.start(host, port, "guard");
 }
 
-void Proxy::stop() {
-  state_->http.stop();
-  if (state_->listener.joinable()) state_->listener.join();
-}
+void Proxy::stop() { state_->listener.stop(); }
 
 std::string Proxy::metrics() const { return state_->metrics.text(); }
 

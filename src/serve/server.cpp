@@ -2,24 +2,14 @@
 
 #include <fmt/format.h>
 #include <httplib.h>
-#include <sys/socket.h>
-
-#include <cerrno>
-#include <cstring>
-#include <limits>
-#include <thread>
 
 #include "base/error.h"
 #include "serve/api.h"
+#include "serve/listener.h"
 
 namespace kvphase::serve {
 namespace {
 
-// Beyond the requests in line, so that refusals and /health are answered while it is full.
-constexpr std::size_t kSpareThreads = 16;
-constexpr int kKeepAliveSeconds =
-    2;                             // an idle connection holds a thread, and delays stop(), so long
-constexpr int kReadSeconds = 30;   // without a byte of the request
 constexpr int kWriteSeconds = 30;  // without the client taking a byte of the reply
 // A refused body is read to its end, so that the reply is seen, but no further than this: a
 // compressed one may be a thousand times its length.
@@ -54,7 +44,12 @@ void write(const HttpReply& reply, httplib::Response& to) {
 }  // namespace
 
 struct Server::State {
-  State(lm::LanguageModel& model, const ServeOptions& given) : options(given), api(model, given) {}
+  State(lm::LanguageModel& model, const ServeOptions& given)
+      : options(given),
+        api(model, given),
+        listener({.requests = static_cast<std::size_t>(given.max_waiting),
+                  .most_body = given.max_body_bytes,
+                  .write_seconds = kWriteSeconds}) {}
 
   void handle_post(const httplib::Request& request, httplib::Response& response,
                    const httplib::ContentReader& read) {
@@ -90,6 +85,7 @@ struct Server::State {
   }
 
   void route() {
+    httplib::Server& http = listener.http();
     for (const char* path :
          {"/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize"}) {
       http.Post(path, [this](const httplib::Request& request, httplib::Response& response,
@@ -112,53 +108,23 @@ struct Server::State {
 
   ServeOptions options;
   Api api;
-  httplib::Server http;
-  std::thread listener;
+  Listener listener;
 };
 
 Server::Server(lm::LanguageModel& model, const ServeOptions& options)
     : state_(std::make_unique<State>(model, options)) {
-  httplib::Server& http = state_->http;
-  const std::size_t threads = static_cast<std::size_t>(options.max_waiting) + kSpareThreads;
-  http.new_task_queue = [threads] { return new httplib::ThreadPool(threads); };
-  http.set_payload_max_length(options.max_body_bytes);
-  http.set_keep_alive_timeout(kKeepAliveSeconds);
-  http.set_keep_alive_max_count(std::numeric_limits<std::size_t>::max());
-  http.set_read_timeout(kReadSeconds);
-  http.set_write_timeout(kWriteSeconds);
-  http.set_tcp_nodelay(true);  // a streamed token must not wait for the next one
-  http.set_socket_options([](int socket) {
-    // Not SO_REUSEPORT, httplib's default: a second server on the port must fail, not share it.
-    const int yes = 1;
-    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  });
   state_->route();
 }
 
 Server::~Server() { stop(); }
 
 int Server::start(const std::string& host, int port) {
-  httplib::Server& http = state_->http;
-  errno = 0;
-  if (port == 0) {
-    port = http.bind_to_any_port(host);
-  } else if (!http.bind_to_port(host, port)) {
-    port = -1;
-  }
-  if (port < 0) {
-    throw base::environment_error(
-        "serve", "expected to listen on {}, got: {}; is the port taken, or the host not this one?",
-        host, errno != 0 ? std::strerror(errno) : "no such address");
-  }
-  state_->listener = std::thread([&http] { http.listen_after_bind(); });
-  while (!http.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return port;
+  return state_->listener.start(host, port, "serve");
 }
 
 void Server::stop() {
   state_->api.stop();
-  state_->http.stop();
-  if (state_->listener.joinable()) state_->listener.join();
+  state_->listener.stop();
 }
 
 const std::string& Server::model_name() const { return state_->api.model_name(); }
