@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <vector>
 
 #include "audit/wording.h"
-#include "stats/missing.h"
 
 namespace kvphase::audit {
 
@@ -53,16 +51,21 @@ void note_groups(Result& r) {
   }
 }
 
-Uneven note_missing(Result& r, std::uint64_t seed) {
-  if (r.design.missing == 0 || r.score != "accuracy") return {};
+stats::MissingResult bound_missing(const std::vector<Group>& groups, std::int64_t draws,
+                                   std::uint64_t seed) {
   stats::ResidueCounts counts;
   std::vector<std::int64_t> missing;
-  for (const Group& group : r.residues) {
+  for (const Group& group : groups) {
     counts.n.push_back(group.n);
     counts.correct.push_back(group.correct.value_or(0));
     missing.push_back(group.planned - group.n);
   }
-  const stats::MissingResult bounds = stats::bound_missing(counts, missing, 10000, seed);
+  return stats::bound_missing(counts, missing, draws, seed);
+}
+
+Uneven note_missing(Result& r, std::uint64_t seed) {
+  if (r.design.missing == 0 || r.score != "accuracy") return {};
+  const stats::MissingResult bounds = bound_missing(r.residues, 10000, seed);
   const auto percent = [](const stats::Bounds& b) {
     return fmt::format("{:.1f}% or {:.1f}%", 100 * b.low.value_or(0), 100 * b.high.value_or(1));
   };

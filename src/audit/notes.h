@@ -1,13 +1,16 @@
-// Notes of a result: what its numbers do not say. Internal to audit/.
+// Notes of a result: what its numbers do not say, and what missing replies could change. Internal
+// to audit/.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "record/result.h"
 #include "record/table.h"
+#include "stats/missing.h"
 
 namespace kvphase::audit {
 
@@ -25,6 +28,10 @@ struct Uneven {
   std::string note;      // what must be found out first; empty: nothing is uneven
   std::string sentence;  // for the verdict
 };
+
+// stats::bound_missing() of a result's residues or phases: planned prompts without a reply.
+stats::MissingResult bound_missing(const std::vector<record::Group>& groups, std::int64_t draws,
+                                   std::uint64_t seed = 1);
 
 // Each adds what it has to say to the result's notes.
 void note_stride(record::Result& r, const std::optional<Stride>& stride);

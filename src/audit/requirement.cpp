@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "audit/findable.h"
+#include "audit/notes.h"
 #include "audit/verdict.h"
 #include "audit/wording.h"
 #include "base/error.h"
@@ -97,14 +98,7 @@ std::optional<Slack> missing_slack(const Result& r, const std::vector<record::Gr
                                    double gap) {
   if (r.design.missing == 0) return Slack{};
   if (!is_share(r)) return std::nullopt;
-  stats::ResidueCounts counts;
-  std::vector<std::int64_t> missing;
-  for (const record::Group& group : groups) {
-    counts.n.push_back(group.n);
-    counts.correct.push_back(group.correct.value_or(0));
-    missing.push_back(group.planned - group.n);
-  }
-  const stats::Bounds bounds = stats::bound_missing(counts, missing, 1).gap;
+  const stats::Bounds bounds = bound_missing(groups, 1).gap;
   if (!bounds.low || !bounds.high) return std::nullopt;
   return Slack{std::max(0.0, *bounds.high - gap), std::max(0.0, gap - *bounds.low)};
 }
@@ -163,14 +157,7 @@ Decision decide_gap(double wanted, const Result& r, const RequirementInput& inpu
 
 bool missing_by_residue(const Result& r, const RequirementInput& input) {
   if (r.design.missing == 0) return false;
-  stats::ResidueCounts counts;
-  std::vector<std::int64_t> missing;
-  for (const record::Group& group : r.residues) {
-    counts.n.push_back(group.n);
-    counts.correct.push_back(group.correct.value_or(0));
-    missing.push_back(group.planned - group.n);
-  }
-  const auto p = stats::bound_missing(counts, missing, 2000, input.seed).p_depends_on_group;
+  const auto p = bound_missing(r.residues, 2000, input.seed).p_depends_on_group;
   return p && *p <= input.alpha;
 }
 
