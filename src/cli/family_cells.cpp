@@ -95,9 +95,11 @@ std::pair<std::int64_t, std::int64_t> parse_shard(std::string_view text) {
 }
 
 std::vector<std::string> designs_matching(const std::vector<std::string>& patterns) {
-  const std::vector<std::string>& all = model::design_names();
+  std::vector<std::string> all = model::design_names();
   if (patterns.empty()) return all;
   for (const std::string& pattern : patterns) {
+    const bool listed = std::ranges::find(all, pattern) != all.end();
+    if (!listed && model::is_design(pattern)) all.push_back(pattern);
     if (std::ranges::any_of(all, [&](const auto& name) { return matches(name, pattern); }))
       continue;
     throw base::usage_error("family",

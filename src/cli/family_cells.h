@@ -52,7 +52,8 @@ std::vector<Cell> shard_of(const std::vector<Cell>& cells, std::int64_t i, std::
 // "2/8" -> {2, 8}. Throws a usage error unless 1 <= i <= n.
 std::pair<std::int64_t, std::int64_t> parse_shard(std::string_view text);
 
-// Designs that match one of the patterns ("w8s8-*", '*' for any characters), in their own order.
+// Listed designs that match one of the patterns ("w8s8-*", '*' for any characters), in their own
+// order, and behind them designs by their numbers ("w6s6-4kv", model/presets.h) as they are named.
 // No pattern: all. Throws a usage error for a pattern that matches none.
 std::vector<std::string> designs_matching(const std::vector<std::string>& patterns);
 

@@ -41,10 +41,9 @@ std::optional<Cell> cell_named(const std::string& name) {
   if (at == std::string::npos) return std::nullopt;
   const std::string digits = name.substr(at + 5);
   const std::string design = name.substr(0, at);
-  const auto& designs = model::design_names();
   if (digits.empty() || digits.size() > 19 ||
       !std::ranges::all_of(digits, [](unsigned char c) { return std::isdigit(c) != 0; }) ||
-      std::ranges::find(designs, design) == designs.end()) {
+      !model::is_design(design)) {
     return std::nullopt;
   }
   return Cell{.design = design, .seed = std::stoull(digits)};

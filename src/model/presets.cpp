@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <regex>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -112,6 +113,26 @@ std::vector<Design> all_designs() {
   return all;
 }
 
+// "w6s6-4kv-tail-staggered": the paper's kernel with any window, stride and number of KV heads.
+std::optional<Design> design_by_numbers(std::string_view name) {
+  static const std::regex kForm("w([0-9]{1,4})s([0-9]{1,4})-([0-9]{1,3})kv(-tail)?(-staggered)?");
+  std::cmatch part;
+  if (!std::regex_match(name.data(), name.data() + name.size(), part, kForm)) return std::nullopt;
+  Design design{.name = std::string(name),
+                .kv_heads = std::stoll(part[3]),
+                .chunk = paper_chunk(std::stoll(part[1]), std::stoll(part[2]))};
+  if (part[4].matched) design.chunk.recent = RecentKind::kUncompressedTail;
+  if (part[5].matched) design.chunk.grid = GridKind::kStaggered;
+  return design;
+}
+
+std::optional<Design> find_design(std::string_view name) {
+  for (Design& design : all_designs()) {
+    if (design.name == name) return std::move(design);
+  }
+  return design_by_numbers(name);
+}
+
 // The recipes' model: 1 separator, 16 fillers, 64 keys and 64 values; 2 query heads of width 32.
 ModelConfig recipe_shape() {
   ModelConfig config;
@@ -120,12 +141,12 @@ ModelConfig recipe_shape() {
   return config;
 }
 
-// The same with 4 query heads or more: with 2, full attention finds the lookup from some seeds
-// only.
+// The same with 4 query heads or the next multiple of the KV heads: with 2, full attention finds
+// the lookup from some seeds only.
 ModelConfig small_shape(std::int64_t kv_heads) {
   ModelConfig config = recipe_shape();
   config.kv_heads = kv_heads;
-  config.query_heads = std::max<std::int64_t>(4, kv_heads);
+  config.query_heads = kv_heads * std::max<std::int64_t>(1, (3 + kv_heads) / kv_heads);
   config.head_width = kv_heads <= 2 ? 32 : 16;
   config.rope_dims = config.head_width;
   config.init = Init::kMatched;
@@ -174,6 +195,24 @@ ModelConfig staggered() {
   return config;
 }
 
+ModelConfig at_small(const Design& design) {
+  return apply(design, small_shape(design.kv_heads), 1);
+}
+
+ModelConfig at_qwen3(const Design& design) {
+  return apply(design, qwen3_shape(design.kv_heads), 0);
+}
+
+struct Shape {
+  std::string name;
+  ModelConfig (*at)(const Design& design);
+};
+
+const std::vector<Shape>& shapes() {
+  static const std::vector<Shape> all = {{"small", at_small}, {"qwen3-0.6b", at_qwen3}};
+  return all;
+}
+
 const std::vector<Named>& all_presets() {
   static const std::vector<Named> presets = [] {
     std::vector<Named> list;
@@ -181,11 +220,10 @@ const std::vector<Named>& all_presets() {
     list.push_back({"small/control", apply(control, recipe_shape(), 1)});
     list.push_back({"small/chunked", apply(Design{}, recipe_shape(), 1)});
     list.push_back({"small/staggered", staggered()});
-    for (const Design& design : all_designs()) {
-      list.push_back({"small/" + design.name, apply(design, small_shape(design.kv_heads), 1)});
-    }
-    for (const Design& design : all_designs()) {
-      list.push_back({"qwen3-0.6b/" + design.name, apply(design, qwen3_shape(design.kv_heads), 0)});
+    for (const Shape& shape : shapes()) {
+      for (const Design& design : all_designs()) {
+        list.push_back({shape.name + "/" + design.name, shape.at(design)});
+      }
     }
     for (const Named& named : list) validate(named.config, named.name);
     return list;
@@ -227,12 +265,30 @@ DesignKey key_of(const ModelConfig& config) {
 
 std::optional<std::string> design_of(const ModelConfig& config) {
   const DesignKey key = key_of(config);
-  for (const std::string& design : design_names()) {
-    for (const std::string& shape : shape_names()) {
-      if (key_of(preset(shape + "/" + design)) == key) return design;
+  std::vector<std::string> names = design_names();
+  const ChunkConfig& chunk = config.chunk;
+  names.push_back(fmt::format("w{}s{}-{}kv{}{}", chunk.window, chunk.stride, config.kv_heads,
+                              chunk.recent == RecentKind::kUncompressedTail ? "-tail" : "",
+                              chunk.grid == GridKind::kStaggered ? "-staggered" : ""));
+  for (const std::string& name : names) {
+    const std::optional<Design> design = find_design(name);
+    if (!design) continue;
+    for (const Shape& shape : shapes()) {
+      if (key_of(shape.at(*design)) == key) return name;
     }
   }
   return std::nullopt;
+}
+
+bool is_design(std::string_view name) {
+  const std::optional<Design> design = find_design(name);
+  if (!design) return false;
+  try {
+    validate(shapes().front().at(*design), name);
+  } catch (const base::Error&) {
+    return false;
+  }
+  return true;
 }
 
 const std::vector<std::string>& design_names() {
@@ -245,7 +301,11 @@ const std::vector<std::string>& design_names() {
 }
 
 const std::vector<std::string>& shape_names() {
-  static const std::vector<std::string> names = {"small", "qwen3-0.6b"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list;
+    for (const Shape& shape : shapes()) list.push_back(shape.name);
+    return list;
+  }();
   return names;
 }
 
@@ -261,6 +321,15 @@ const std::vector<std::string>& preset_names() {
 ModelConfig preset(std::string_view name) {
   for (const Named& named : all_presets()) {
     if (named.name == name) return named.config;
+  }
+  for (const Shape& shape : shapes()) {
+    if (!name.starts_with(shape.name + "/")) continue;
+    const std::string_view design_name = name.substr(shape.name.size() + 1);
+    const std::optional<Design> design = design_by_numbers(design_name);
+    if (!design) continue;
+    ModelConfig config = shape.at(*design);
+    validate(config, name);
+    return config;
   }
   throw base::usage_error("preset", "expected a known preset, got '{}'; did you mean '{}'?", name,
                           base::nearest_name(name, preset_names()));

@@ -42,6 +42,27 @@ TEST(Presets, OfAStaggeredTwinDifferInTheGridAlone) {
   EXPECT_EQ(twins, 2 * 5);
 }
 
+TEST(Presets, OfAnyWindowStrideAndNumberOfHeadsAreNamedByThem) {
+  for (const std::string shape : {"small", "qwen3-0.6b"}) {
+    const ModelConfig listed = preset(shape + "/w8s8-4kv-staggered");
+    ModelConfig config = preset(shape + "/w6s3-4kv-staggered");
+    EXPECT_EQ(config.chunk.window, 6);
+    EXPECT_EQ(config.chunk.stride, 3);
+    EXPECT_EQ(design_of(config), "w6s3-4kv-staggered");
+    config.chunk.window = config.chunk.stride = 8;
+    EXPECT_EQ(config, listed);
+    EXPECT_EQ(preset(shape + "/w8s8-8kv-tail"), preset(shape + "/w8s8-tail-8kv"));
+    EXPECT_EQ(design_of(preset(shape + "/w8s8-8kv-tail")), "w8s8-tail-8kv") << "the listed name";
+  }
+  EXPECT_TRUE(is_design("w4s4-2kv"));
+  EXPECT_EQ(preset("small/w4s4-3kv").query_heads, 6);
+  EXPECT_FALSE(is_design("w4s6-2kv")) << "the stride is longer than the window";
+  EXPECT_FALSE(is_design("w4s4-1kv-staggered")) << "one head";
+  EXPECT_FALSE(is_design("w4s4"));
+  EXPECT_THROW(preset("small/w4s6-2kv"), base::Error);
+  EXPECT_THROW(preset("tiny/w4s4-2kv"), base::Error);
+}
+
 TEST(Presets, DifferFromEachOther) {
   std::set<std::string> configs;
   for (const std::string& name : preset_names()) configs.insert(to_json(preset(name)).dump());
