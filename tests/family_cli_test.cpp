@@ -57,6 +57,28 @@ TEST_F(Family, TrainsAndAuditsEveryCellAndLeavesFinishedOnesAlone) {
   EXPECT_EQ(fs::exists(folder_ / "a" / "full-1kv-seed42" / "model" / "resume"), false);
 }
 
+TEST_F(Family, BeginsFromAnotherStudysModelsAndStaggeredOnesFromTheirAlignedTwins) {
+  const std::string designs = "--only w4s4-2kv,w4s4-2kv-staggered ";
+  const std::string common =
+      "family --recipe small-wc --set steps=6 --set batch=4 --modulus 8 --items 16 --padding "
+      "prefix ";
+  ASSERT_EQ(run(common + "--only w4s4-2kv --out base").code, 0);
+  const auto further = run(common + designs + "--from base --out further");
+  ASSERT_EQ(further.code, 0) << further.err;
+  const auto sha = [&](const std::string& cell) {
+    const std::string card = read("further/" + cell + "/model/card.json");
+    return base::Json::parse(card).at("options").at("initial").at("sha256").get<std::string>();
+  };
+  EXPECT_EQ(sha("w4s4-2kv-seed42"), sha("w4s4-2kv-staggered-seed42"));
+  const auto absent = run(common + "--only w4s4-4kv --from base --out absent");
+  EXPECT_EQ(absent.code, 2) << absent.err;
+  EXPECT_THAT(absent.err, HasSubstr("w4s4-4kv-seed42"));
+  EXPECT_FALSE(fs::exists(folder_ / "absent"));
+  const auto other = run(common + designs + "--out further");
+  EXPECT_EQ(other.code, 2) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("another --out"));
+}
+
 TEST_F(Family, InShardsGivesTheSameResultsAsAtOnce) {
   ASSERT_EQ(run(std::string(kStudy) + "--out whole --workers 2").code, 0);
   ASSERT_EQ(run(std::string(kStudy) + "--out parts --shard 1/2").code, 0);

@@ -35,6 +35,7 @@ def percent(value):
 def family(rows):
     """Runs of the commonest length of training by design, in the order of the table."""
     designs = {}
+    rows = [r for r in rows if r.get("variant", "") == ""]
     lengths = [int(r["training_steps"]) for r in rows if r["published"] == "0"]
     steps = max(set(lengths), key=lengths.count)
     for row in rows:

@@ -41,7 +41,10 @@ void sort_runs(std::vector<ComparedRun>& runs) {
   const auto& designs = model::design_names();
   const std::vector<std::string> paddings = task::padding_names();
   std::ranges::stable_sort(runs, {}, [&](const ComparedRun& run) {
-    return std::tuple(std::ranges::find(designs, run.design) - designs.begin(),
+    const std::size_t known =
+        static_cast<std::size_t>(std::ranges::find(designs, run.design) - designs.begin());
+    return std::tuple(known, known < designs.size() ? std::string() : run.design, run.variant,
+                      run.training.steps.value_or(0),
                       std::ranges::find(paddings, run.result.design.padding) - paddings.begin(),
                       run.result.design.padding, run.result.design.modulus, run.published,
                       run.seed.value_or(0));
@@ -134,24 +137,42 @@ class References {
       if (first_ == at) return {};
       return {.index = first_, .rule = "first"};
     }
+    Reference twin;
     if (run.design.ends_with(kStaggeredSuffix)) {
-      return with_design(run, run.design.substr(0, run.design.size() - kStaggeredSuffix.size()),
+      twin = with_design(run, run.design.substr(0, run.design.size() - kStaggeredSuffix.size()),
                          "aligned twin");
+    }
+    if (twin.index || (run.variant.empty() && !twin.reason.empty())) return twin;
+    if (!run.variant.empty()) {
+      const Reference plain = with_design(run, run.design, "unchanged design", "");
+      if (plain.index) return plain;
     }
     if (run.control) return {};
     return with_design(run, fmt::format("full-{}kv", config_of(run.design).kv_heads), "control");
   }
 
  private:
+  // With the run's own variant, seed, padding and modulus; of several lengths of training the run's
+  // own first.
   Reference with_design(const ComparedRun& run, const std::string& design, const char* rule) const {
+    Reference reference = with_design(run, design, rule, run.variant);
+    if (reference.index || run.variant.empty()) return reference;
+    return with_design(run, design, rule, "");
+  }
+
+  Reference with_design(const ComparedRun& run, const std::string& design, const char* rule,
+                        const std::string& variant) const {
+    std::optional<std::size_t> found;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       const ComparedRun& other = runs_[i];
-      if (!other.published && other.design == design && other.seed == run.seed &&
-          other.result.design.padding == run.result.design.padding &&
-          other.result.design.modulus == run.result.design.modulus) {
-        return {.index = i, .rule = rule};
+      if (other.published || other.design != design || other.variant != variant ||
+          other.seed != run.seed || other.result.design.padding != run.result.design.padding ||
+          other.result.design.modulus != run.result.design.modulus) {
+        continue;
       }
+      if (!found || other.training.steps == run.training.steps) found = i;
     }
+    if (found) return {.index = found, .rule = rule};
     return {.reason = fmt::format("no run of the {} {} with the same seed, padding and modulus",
                                   rule == std::string("given") ? "given" : rule, design)};
   }
@@ -255,13 +276,14 @@ std::optional<stats::PhaseMatrix> phases_of(const ComparedRun& run, std::size_t 
   return stats::phase_matrix(stats::make_score_table(std::move(rows), run.folder), *run.stride);
 }
 
-// The published claims, tested on our own runs of the paper's designs on the lookup.
+// The published claims, tested on our own runs of unchanged designs on the lookup.
 void add_claims(RunComparison& comparison, Journals& journals) {
   std::vector<audit::ClaimRun> runs;
   std::map<std::size_t, std::size_t> place;  // in `runs`, by index into comparison.runs
   for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
     const ComparedRun& run = comparison.runs[i];
-    if (run.published || run.design.empty() || !run.seed || run.result.design.task != "lookup") {
+    if (run.published || run.design.empty() || !run.variant.empty() || !run.seed ||
+        run.result.design.task != "lookup") {
       continue;
     }
     place[i] = runs.size();
@@ -305,6 +327,7 @@ ExitCode compare_runs(const RunsToCompare& wanted, const Session& session) {
   const std::string first = comparison.runs.front().folder;
   add_published(comparison.runs, wanted.seed);
   sort_runs(comparison.runs);
+  record::label_runs(comparison.runs);
   if (std::ranges::any_of(comparison.runs, &ComparedRun::published)) {
     comparison.notes.push_back(
         fmt::format("Published: {}. {}", record::published_source(), record::published_note()));

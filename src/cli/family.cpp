@@ -95,6 +95,7 @@ void check_cells(const Study& study, const std::vector<Cell>& cells) {
         load_lab().training_options({.recipe = study.recipe,
                                      .model = model_config(study.shape + "/" + cell.design),
                                      .overrides = overrides,
+                                     .from = base_of(study, cell),
                                      .folder = {}});
     const auto language =
         task::lookup_language_from_json(options.at("language"), "family.language");
@@ -282,6 +283,9 @@ Action add_family(CLI::App& options) {
       ->delimiter(',')
       ->check(CLI::IsMember(task::padding_names()).description(""));
   options.add_option("--recipe", study.recipe, "Training recipe (default family)");
+  options.add_option("--from", study.from,
+                     "Study whose models to begin from, seed by seed; a design on staggered grids "
+                     "begins from its aligned twin");
   options.add_option("--set", study.sets, "KEY=VALUE: any option of train.json, for every cell")
       ->allow_extra_args(false);
   options.add_flag("--list", arguments->list, "List the cells and what is done, and do nothing");

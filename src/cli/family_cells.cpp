@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "model/presets.h"
+#include "record/run_comparison.h"
 
 namespace kvphase::cli {
 namespace {
@@ -41,9 +42,15 @@ bool begun(const fs::path& folder, const char* first_file) {
 }  // namespace
 
 base::Json to_json(const Study& study) {
-  return {{"schema", kStudySchema},  {"shape", study.shape},       {"recipe", study.recipe},
-          {"sets", study.sets},      {"paddings", study.paddings}, {"items", study.items},
-          {"modulus", study.modulus}};
+  base::Json json = {{"schema", kStudySchema},
+                     {"shape", study.shape},
+                     {"recipe", study.recipe},
+                     {"sets", study.sets}};
+  if (!study.from.empty()) json["from"] = study.from;
+  json["paddings"] = study.paddings;
+  json["items"] = study.items;
+  json["modulus"] = study.modulus;
+  return json;
 }
 
 Study study_from_json(const base::Json& json, std::string_view scope) {
@@ -55,6 +62,7 @@ Study study_from_json(const base::Json& json, std::string_view scope) {
   study.shape = reader.text("shape");
   study.recipe = reader.text("recipe");
   study.sets = reader.texts("sets");
+  study.from = reader.text("from", "");
   study.paddings = reader.texts("paddings");
   study.items = reader.integer("items");
   study.modulus = reader.integer("modulus");
@@ -116,6 +124,15 @@ std::vector<std::string> designs_matching(const std::vector<std::string>& patter
   return chosen;
 }
 
+fs::path base_of(const Study& study, const Cell& cell) {
+  if (study.from.empty()) return {};
+  Cell base = cell;
+  if (base.design.ends_with(record::kStaggeredSuffix)) {
+    base.design.resize(base.design.size() - record::kStaggeredSuffix.size());
+  }
+  return fs::path(study.from) / base.name() / "model";
+}
+
 bool finished(const Study& study, const fs::path& folder) {
   return std::ranges::all_of(study.paddings, [&](const std::string& padding) {
     return is_there(folder / padding / "result.json");
@@ -140,6 +157,9 @@ std::vector<std::vector<std::string>> commands_left(const Study& study, const Ce
                                       "--out",     checkpoint.string(),
                                       "--seed",    fmt::to_string(cell.seed),
                                       "--threads", count};
+    if (const fs::path base = base_of(study, cell); !base.empty()) {
+      train.insert(train.end(), {"--from", base.string()});
+    }
     for (const std::string& set : study.sets) train.insert(train.end(), {"--set", set});
     commands.push_back(std::move(train));
   }

@@ -25,6 +25,9 @@ struct Study {
   std::string shape = "small";  // of model/presets.h
   std::string recipe = "family";
   std::vector<std::string> sets;  // KEY=VALUE of `kvphase train`
+  // Another study whose cells these begin from, a design on staggered grids from its aligned twin;
+  // empty: random weights.
+  std::string from;
   std::vector<std::string> paddings = task::padding_names();
   std::int64_t items = 576;  // per audit
   std::int64_t modulus = 24;
@@ -56,6 +59,9 @@ std::pair<std::int64_t, std::int64_t> parse_shard(std::string_view text);
 // order, and behind them designs by their numbers ("w6s6-4kv", model/presets.h) as they are named.
 // No pattern: all. Throws a usage error for a pattern that matches none.
 std::vector<std::string> designs_matching(const std::vector<std::string>& patterns);
+
+// The checkpoint that a cell begins from; empty: none.
+std::filesystem::path base_of(const Study& study, const Cell& cell);
 
 // Is everything of this cell done?
 bool finished(const Study& study, const std::filesystem::path& folder);

@@ -33,9 +33,10 @@ struct TrainProgress {
 };
 
 struct TrainRequest {
-  std::string recipe;            // a name of recipes()
+  std::string recipe;            // a name of recipes(); empty, with `from`: as that was trained
   base::Json model;              // model configuration in place of the recipe's; null: the recipe's
   base::Json overrides;          // merged into the recipe's options (JSON merge patch); null: none
+  std::filesystem::path from;    // a checkpoint to begin from; empty: random weights
   std::filesystem::path folder;  // new, or with resume the folder to continue
   bool resume = false;
   train::Launch launch;  // this process among those of the training

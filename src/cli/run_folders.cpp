@@ -49,6 +49,33 @@ std::optional<Cell> cell_named(const std::string& name) {
   return Cell{.design = design, .seed = std::stoull(digits)};
 }
 
+// What a study's models differ in from the recipe's at their shape, training's length aside.
+std::string variant_of(const Study& study) {
+  constexpr std::string_view kLength[] = {
+      "steps=",          "curriculum_steps=", "curriculum_hold=", "first_records=",
+      "first_haystack=", "first_batch=",      "warmup_steps=",    "checkpoint_interval="};
+  std::vector<std::string> changes;
+  if (!study.from.empty()) {
+    const fs::path from = fs::path(study.from) / "";
+    changes.push_back("after " + from.parent_path().filename().string());
+  }
+  for (std::string_view set : study.sets) {
+    if (std::ranges::any_of(kLength, [&](auto key) { return set.starts_with(key); })) continue;
+    constexpr std::string_view kModel = "model.";
+    if (set.starts_with(kModel)) set.remove_prefix(kModel.size());
+    changes.emplace_back(set);
+  }
+  return fmt::format("{}", fmt::join(changes, ", "));
+}
+
+// The study that a cell's audit belongs to; empty: none.
+std::optional<Study> study_around(const fs::path& run) {
+  const fs::path file = run.parent_path().parent_path() / "study.json";
+  std::error_code absent;
+  if (!fs::exists(file, absent)) return std::nullopt;
+  return study_from_json(read_json(file), file.string());
+}
+
 // The words of a recorded command line, quotes undone.
 std::vector<std::string> words_of(const std::string& command) {
   std::vector<std::string> words(1);
@@ -258,7 +285,9 @@ class Finder {
     if (const auto cell = cell_named(canonical.parent_path().filename().string())) {
       run.design = cell->design;
       run.seed = cell->seed;
-      run.name = fmt::format("{}/{}", cell->name(), own);
+      if (const auto study = study_around(canonical)) run.variant = variant_of(*study);
+      run.name = fmt::format("{}{}/{}", cell->name(),
+                             run.variant.empty() ? "" : " (" + run.variant + ")", own);
     }
     add_model(run);
     add_training(run, canonical);

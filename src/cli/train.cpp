@@ -17,10 +17,12 @@
 namespace kvphase::cli {
 namespace {
 
+constexpr const char* kDefaultRecipe = "main-wc";
 constexpr std::int64_t kTraceInterval = 20;  // steps, where --trace-gates has no number
 
 struct TrainArguments {
-  std::string recipe = "main-wc";
+  std::string recipe;  // empty: kDefaultRecipe, or what --from was trained with
+  std::string from;
   std::string model;
   std::vector<std::string> sets;
   std::string out;
@@ -90,15 +92,19 @@ ExitCode run_train(const TrainArguments& arguments, const Session& session) {
   }
   const bool resume = !arguments.resume.empty();
   const base::Json overrides = overrides_of(arguments);
-  if (resume && !(overrides.empty() && arguments.model.empty())) {
+  if (resume && !(overrides.empty() && arguments.model.empty() && arguments.from.empty())) {
     throw base::usage_error("train",
                             "expected no options beside --resume (the folder knows them), got {}",
-                            arguments.model.empty() ? overrides.dump() : "--model");
+                            !arguments.model.empty()  ? "--model"
+                            : !arguments.from.empty() ? "--from"
+                                                      : overrides.dump());
   }
+  const bool default_recipe = arguments.recipe.empty() && arguments.from.empty();
   const TrainRequest request{
-      .recipe = arguments.recipe,
+      .recipe = default_recipe ? kDefaultRecipe : arguments.recipe,
       .model = arguments.model.empty() ? base::Json(nullptr) : model_config(arguments.model),
       .overrides = overrides,
+      .from = arguments.from,
       .folder = resume ? arguments.resume : arguments.out,
       .resume = resume,
       .launch = launch_of(arguments)};
@@ -151,7 +157,11 @@ ExitCode run_train(const TrainArguments& arguments, const Session& session) {
 
 Action add_train(CLI::App& options) {
   auto arguments = std::make_shared<TrainArguments>();
-  options.add_option("--recipe", arguments->recipe, "What to train; see --list (default main-wc)");
+  options.add_option("--recipe", arguments->recipe,
+                     fmt::format("What to train; see --list (default {})", kDefaultRecipe));
+  options.add_option("--from", arguments->from,
+                     "Checkpoint whose weights to begin from; without --recipe it is trained as it "
+                     "was before, without the curriculum");
   options.add_option("--model", arguments->model,
                      "Model in place of the recipe's: a name of `kvphase presets` or a FILE.json");
   options.add_flag("--list", arguments->list, "List the recipes");

@@ -119,7 +119,7 @@ class CheckpointModel final : public lm::LanguageModel {
     if (chunked) {
       traits.window = config_.chunk.window;
       traits.stride = config_.chunk.stride;
-      traits.staggered_grid = config_.chunk.grid == model::GridKind::kStaggered;
+      traits.staggered_grid = config_.chunk.grid != model::GridKind::kAligned;
     }
     if (has(model::AttentionKind::kLocal) ||
         (chunked && config_.chunk.recent == model::RecentKind::kLocalWindow)) {

@@ -63,11 +63,13 @@ torch::Tensor gather_rows(const torch::Tensor& x, const torch::Tensor& rows) {
       .view({batch, rows.size(1), width});
 }
 
-Attention::Attention(const ModelConfig& config, AttentionKind kind) : config_(config) {
+Attention::Attention(const ModelConfig& config, std::int64_t layer)
+    : config_(config), layer_(layer) {
+  const AttentionKind kind = config.attention.at(static_cast<std::size_t>(layer));
   const std::int64_t width = config.width, head = config.head_width;
   chunked_ = kind == AttentionKind::kChunked;
   tied_ = chunked_ && config.chunk.tied_kv;
-  if (chunked_) grid_ = chunk_grid(config);
+  shift_grid(0);
   recent_.tail = chunked_ && config.chunk.recent == RecentKind::kUncompressedTail;
   recent_.window = kind == AttentionKind::kFull ? kernels::Recent::kAll : config.local_window;
 
@@ -86,6 +88,10 @@ Attention::Attention(const ModelConfig& config, AttentionKind kind) : config_(co
     sinks_ = register_parameter("sinks", torch::zeros({config.query_heads}));
   }
   if (chunked_) compressor_ = register_module("compressor", make_compressor(config));
+}
+
+void Attention::shift_grid(std::int64_t later) {
+  if (chunked_) grid_ = chunk_grid(config_, layer_, later);
 }
 
 torch::Tensor Attention::split_heads(const torch::Tensor& x) const {

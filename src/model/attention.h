@@ -32,7 +32,7 @@ torch::Tensor gather_rows(const torch::Tensor& x, const torch::Tensor& rows);
 // compress/gated_pool.h).
 class Attention : public torch::nn::Module {
  public:
-  Attention(const ModelConfig& config, AttentionKind kind);
+  Attention(const ModelConfig& config, std::int64_t layer);
 
   // inputs [B, T, C], already normalised. rows [B, Q]: the query positions, and queries [B, Q, C]
   // the inputs there; both undefined: all positions. table: RoPE of positions 0..T-1 at least.
@@ -50,6 +50,9 @@ class Attention : public torch::nn::Module {
               const kernels::RopeTable& table);
 
   const kernels::ChunkGrid& grid() const { return grid_; }  // of chunked layers
+  // Windows `later` tokens later than the configuration says, until another call; for sequences
+  // that are begun afterwards.
+  void shift_grid(std::int64_t later);
   // Null unless the layer is chunked.
   const compress::Compressor* compressor() const { return compressor_.get(); }
 
@@ -77,6 +80,7 @@ class Attention : public torch::nn::Module {
                             const kernels::RopeTable& table) const;
 
   ModelConfig config_;
+  std::int64_t layer_ = 0;
   bool chunked_ = false;
   bool tied_ = false;
   kernels::ChunkGrid grid_;

@@ -14,7 +14,7 @@ const std::vector<std::string> kAttentionNames = {"full", "local", "chunked"};
 const std::vector<std::string> kGateNames = {"scalar", "vector", "uniform"};
 const std::vector<std::string> kGateMapsNames = {"shared", "per_stride", "per_offset"};
 const std::vector<std::string> kPayloadNames = {"per_offset", "per_stride", "shared"};
-const std::vector<std::string> kGridNames = {"aligned", "staggered"};
+const std::vector<std::string> kGridNames = {"aligned", "staggered", "staggered_layers"};
 const std::vector<std::string> kRecentNames = {"local_window", "uncompressed_tail"};
 const std::vector<std::string> kEntryPositionNames = {"window_start", "window_end"};
 const std::vector<std::string> kInitNames = {"scaled", "normal_0.02", "matched"};
@@ -72,6 +72,13 @@ void validate_chunk(const ModelConfig& config, std::string_view scope) {
                             "one head has nothing to be staggered against",
                             config.kv_heads);
   }
+  if (chunk.grid == GridKind::kStaggeredLayers &&
+      std::ranges::count(config.attention, AttentionKind::kChunked) < 2) {
+    throw base::usage_error(scope,
+                            "expected at least 2 chunked layers with 'chunk.grid' "
+                            "staggered_layers, got 1; one layer has nothing to be staggered "
+                            "against");
+  }
 }
 
 ChunkConfig chunk_from_json(const base::Json& json, const std::string& scope) {
@@ -120,15 +127,26 @@ bool has_chunked_layer(const ModelConfig& config) {
          config.attention.end();
 }
 
-std::int64_t grid_shift(const ModelConfig& config, std::int64_t kv_head) {
-  if (config.chunk.grid == GridKind::kAligned) return 0;
-  return kv_head * config.chunk.stride / config.kv_heads;
+std::int64_t grid_shift(const ModelConfig& config, std::int64_t layer, std::int64_t kv_head) {
+  switch (config.chunk.grid) {
+    case GridKind::kAligned:
+      return 0;
+    case GridKind::kStaggered:
+      return kv_head * config.chunk.stride / config.kv_heads;
+    case GridKind::kStaggeredLayers: {
+      const auto begin = config.attention.begin();
+      const auto before = std::count(begin, begin + layer, AttentionKind::kChunked);
+      const auto all = std::ranges::count(config.attention, AttentionKind::kChunked);
+      return before * config.chunk.stride / all;
+    }
+  }
+  return 0;
 }
 
-kernels::ChunkGrid chunk_grid(const ModelConfig& config) {
+kernels::ChunkGrid chunk_grid(const ModelConfig& config, std::int64_t layer, std::int64_t later) {
   std::vector<std::int64_t> shifts;
   for (std::int64_t head = 0; head < config.kv_heads; ++head) {
-    shifts.push_back(grid_shift(config, head));
+    shifts.push_back(grid_shift(config, layer, head) + later);
   }
   return kernels::make_chunk_grid(config.chunk.window, config.chunk.stride, shifts);
 }
@@ -307,11 +325,12 @@ CacheSize cache_size(const ModelConfig& config, std::int64_t tokens) {
   CacheSize size;
   const std::int64_t kv_width = config.kv_heads * config.head_width;
   const std::int64_t recent = std::min(tokens, config.local_window);
-  const kernels::ChunkGrid grid = chunk_grid(config);
-  for (const AttentionKind kind : config.attention) {
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    const AttentionKind kind = config.attention[static_cast<std::size_t>(layer)];
     if (kind == AttentionKind::kFull) size.exact += 2 * kv_width * tokens;
     if (kind == AttentionKind::kLocal) size.exact += 2 * kv_width * recent;
     if (kind != AttentionKind::kChunked) continue;
+    const kernels::ChunkGrid grid = chunk_grid(config, layer);
     const std::int64_t branches = config.chunk.tied_kv ? 1 : 2;
     std::int64_t tail_begin = tokens, pending_begin = tokens;
     for (std::size_t head = 0; head < grid.first_end.size(); ++head) {

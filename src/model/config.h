@@ -39,8 +39,9 @@ enum class PayloadKind {
 };
 
 enum class GridKind {
-  kAligned,    // every KV head's windows start at multiples of S
-  kStaggered,  // KV head g's windows start floor(g*S/G) tokens later
+  kAligned,          // every KV head's windows start at multiples of S
+  kStaggered,        // KV head g's windows start floor(g*S/G) tokens later
+  kStaggeredLayers,  // those of the l-th of n chunked layers start floor(l*S/n) tokens later
 };
 
 enum class RecentKind {
@@ -113,12 +114,14 @@ struct ModelConfig {
 // True iff some layer's attention is kChunked.
 bool has_chunked_layer(const ModelConfig& config);
 
-// How much later KV head g's windows start: floor(g*S/G) if staggered, else 0. Windows that would
-// begin before the sequence are cut at token 0 (see kernels/chunk_grid.h), so no token is lost.
-std::int64_t grid_shift(const ModelConfig& config, std::int64_t kv_head);
+// How much later the windows of a KV head of a chunked layer start, in tokens: see GridKind.
+// Windows that would begin before the sequence are cut at token 0 (see kernels/chunk_grid.h), so no
+// token is lost.
+std::int64_t grid_shift(const ModelConfig& config, std::int64_t layer, std::int64_t kv_head);
 
-// The windows of every KV head.
-kernels::ChunkGrid chunk_grid(const ModelConfig& config);
+// The windows of every KV head of a chunked layer, all `later` tokens later.
+kernels::ChunkGrid chunk_grid(const ModelConfig& config, std::int64_t layer,
+                              std::int64_t later = 0);
 
 // Maps that the offsets of a window have between them: 1, ceil(W/S) or W.
 std::int64_t gate_map_count(const ChunkConfig& chunk);

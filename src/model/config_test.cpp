@@ -114,8 +114,25 @@ TEST(Config, StaggeredGridsAreShiftedByAShareOfTheStride) {
   config.kv_heads = 4;
   config.chunk.window = config.chunk.stride = 6;
   std::vector<std::int64_t> shifts;
-  for (std::int64_t head = 0; head < 4; ++head) shifts.push_back(grid_shift(config, head));
+  for (std::int64_t head = 0; head < 4; ++head) shifts.push_back(grid_shift(config, 1, head));
   EXPECT_THAT(shifts, testing::ElementsAre(0, 1, 3, 4));
+}
+
+TEST(Config, GridsStaggeredByLayerAreShiftedByAShareOfTheStride) {
+  ModelConfig config = preset("small/chunked");
+  config.layers = 4;
+  config.attention = {AttentionKind::kLocal, AttentionKind::kChunked, AttentionKind::kFull,
+                      AttentionKind::kChunked};
+  config.chunk.window = config.chunk.stride = 6;
+  config.chunk.grid = GridKind::kStaggeredLayers;
+  validate(config, "config");
+  EXPECT_EQ(grid_shift(config, 1, 0), 0);
+  EXPECT_EQ(grid_shift(config, 3, 0), 3);
+  EXPECT_EQ(chunk_grid(config, 3).first_end.front(), 2) << "the first window is cut after token 2";
+  EXPECT_EQ(chunk_grid(config, 3, 1).first_end.front(), 3) << "and one token later after token 3";
+  EXPECT_EQ(config_from_json(to_json(config), "config"), config);
+  config.attention[1] = AttentionKind::kLocal;
+  EXPECT_THROW(validate(config, "config"), base::Error) << "one chunked layer";
 }
 
 TEST(ChunkGrid, EveryTokenIsInAWindowCompletedWithinOneStride) {

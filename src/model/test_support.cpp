@@ -135,6 +135,19 @@ class Naive {
     return sum;
   }
 
+  std::int64_t shift_of(std::int64_t layer, std::int64_t head) const {
+    const std::int64_t stride = c_.chunk.stride;
+    if (c_.chunk.grid == GridKind::kStaggered) return head * stride / c_.kv_heads;
+    if (c_.chunk.grid == GridKind::kAligned) return 0;
+    std::int64_t before = 0, all = 0;
+    for (std::int64_t l = 0; l < c_.layers; ++l) {
+      if (c_.attention[size(l)] != AttentionKind::kChunked) continue;
+      ++all;
+      if (l < layer) ++before;
+    }
+    return before * stride / all;
+  }
+
   Vector attend(const Rows& inputs, std::int64_t t, std::int64_t layer) const {
     const std::string name = "model.layers." + std::to_string(layer) + ".self_attn.";
     const AttentionKind kind = c_.attention[size(layer)];
@@ -150,8 +163,7 @@ class Naive {
       Rows keys, values;
       std::int64_t tail_begin = 0;
       if (chunked) {
-        const std::int64_t shift =
-            c_.chunk.grid == GridKind::kStaggered ? g * stride / c_.kv_heads : 0;
+        const std::int64_t shift = shift_of(layer, g);
         for (std::int64_t start = shift - 10 * window * stride; start + window - 1 <= t;
              start += stride) {
           if (start + window - 1 < 0) continue;
@@ -244,6 +256,9 @@ ModelConfig random_config(base::Random& random) {
                      ? chunk.window
                      : 1 + static_cast<std::int64_t>(random.uniform_index(size(chunk.window)));
   chunk.grid = config.kv_heads > 1 && coin(random) ? GridKind::kStaggered : GridKind::kAligned;
+  if (std::ranges::count(config.attention, AttentionKind::kChunked) > 1 && coin(random)) {
+    chunk.grid = GridKind::kStaggeredLayers;
+  }
   chunk.gate = pick(random, {GateKind::kScalar, GateKind::kVector, GateKind::kUniform});
   chunk.gate_maps = pick(random, {GateMaps::kShared, GateMaps::kPerStride, GateMaps::kPerOffset});
   chunk.gate_bias = chunk.gate != GateKind::kUniform && coin(random);

@@ -31,12 +31,12 @@ struct Transformer::Mlp : torch::nn::Module {
 };
 
 struct Transformer::Layer : torch::nn::Module {
-  Layer(const ModelConfig& config, AttentionKind kind) : epsilon(config.norm_epsilon) {
+  Layer(const ModelConfig& config, std::int64_t layer) : epsilon(config.norm_epsilon) {
     const auto norm = [&](const std::string& name) {
       return register_module(name, std::make_shared<Weight>(torch::IntArrayRef({config.width})));
     };
     input_norm = norm("input_layernorm");
-    self_attn = register_module("self_attn", std::make_shared<Attention>(config, kind));
+    self_attn = register_module("self_attn", std::make_shared<Attention>(config, layer));
     if (config.post_norm) after_attention = norm("post_self_attn_layernorm");
     mlp_norm = norm("post_attention_layernorm");
     mlp = register_module("mlp", std::make_shared<Mlp>(config));
@@ -78,8 +78,8 @@ struct Transformer::Body : torch::nn::Module {
   explicit Body(const ModelConfig& config) {
     embed_tokens = register_module("embed_tokens", Mlp::matrix(config.vocab_size, config.width));
     const auto list = register_module("layers", std::make_shared<torch::nn::ModuleListImpl>());
-    for (const AttentionKind kind : config.attention) {
-      layers.push_back(std::make_shared<Layer>(config, kind));
+    for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+      layers.push_back(std::make_shared<Layer>(config, layer));
       list->push_back(layers.back());
     }
     norm = register_module("norm", std::make_shared<Weight>(torch::IntArrayRef({config.width})));
@@ -238,6 +238,10 @@ DecodeState Transformer::start(std::int64_t batch) const {
   DecodeState state;
   for (const auto& layer : body_->layers) state.layers.push_back(layer->self_attn->start(batch));
   return state;
+}
+
+void Transformer::shift_grids(std::int64_t later) {
+  for (const auto& layer : body_->layers) layer->self_attn->shift_grid(later);
 }
 
 const Attention& Transformer::attention(std::int64_t layer) const {

@@ -38,6 +38,11 @@ class Transformer : public torch::nn::Module {
   // (model/recompute.h): a third more time, and memory for the activations of one layer, not of L.
   void recompute_layers(bool on) { recompute_layers_ = on; }
 
+  // Every chunked layer's windows `later` tokens later than the configuration says, until another
+  // call: sequences that are begun afterwards meet the grids as if `later` tokens fewer stood
+  // before them.
+  void shift_grids(std::int64_t later);
+
   // tokens [B, T] int64 -> logits [B, T, V]. Throws a usage error when T exceeds the context or a
   // token is not in the vocabulary.
   torch::Tensor forward(const torch::Tensor& tokens);

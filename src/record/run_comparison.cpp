@@ -1,5 +1,10 @@
 #include "record/run_comparison.h"
 
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
 namespace kvphase::record {
 namespace {
 
@@ -23,6 +28,7 @@ Json run_json(const ComparedRun& run) {
                {"folder", run.folder},
                {"published", run.published},
                {"design", run.design},
+               {"variant", run.variant},
                {"seed", or_null(run.seed)},
                {"window", or_null(run.window)},
                {"stride", or_null(run.stride)},
@@ -52,6 +58,21 @@ Json run_json(const ComparedRun& run) {
 }
 
 }  // namespace
+
+void label_runs(std::vector<ComparedRun>& runs) {
+  std::map<std::pair<std::string, std::string>, std::set<std::int64_t>> lengths;
+  const auto steps = [](const ComparedRun& run) { return run.training.steps.value_or(0); };
+  for (const ComparedRun& run : runs) {
+    if (!run.published) lengths[{run.design, run.variant}].insert(steps(run));
+  }
+  for (ComparedRun& run : runs) {
+    run.label = run.design.empty() ? run.name : run.design;
+    if (run.design.empty()) continue;
+    if (!run.variant.empty()) run.label += ", " + run.variant;
+    const bool several = lengths[{run.design, run.variant}].size() > 1;
+    if (!run.published && several) run.label += fmt::format(", {} steps", steps(run));
+  }
+}
 
 Json to_json(const RunComparison& c) {
   Json runs = Json::array();

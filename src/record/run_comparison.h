@@ -36,9 +36,13 @@ struct TrainingCost {
 };
 
 struct ComparedRun {
-  std::string name;                   // one of its own on the page
-  std::string folder;                 // empty: published
-  std::string design;                 // of model/presets.h; empty: unknown
+  std::string name;    // one of its own on the page
+  std::string folder;  // empty: published
+  std::string design;  // of model/presets.h; empty: unknown
+  // What its study changed beyond the length of the training: "local_window=16", "after family";
+  // empty: nothing. Runs of one design and variant are seeds of one model.
+  std::string variant;
+  std::string label;  // of those runs together: "w8s8-1kv, local_window=16, 2100 steps"
   std::optional<std::uint64_t> seed;  // of the training
   bool published = false;             // not ours: counts of others (record/published.h)
   std::optional<std::int64_t> window;
@@ -89,6 +93,10 @@ struct RunComparison {
   std::int64_t tests = 0;          // p-values that Holm's correction counts
   std::vector<std::string> notes;  // what was left out and why
 };
+
+// Fills the labels: design and variant, and the steps where these differ between runs of both; the
+// name of a run whose design is not known.
+void label_runs(std::vector<ComparedRun>& runs);
 
 base::Json to_json(const RunComparison& comparison);
 

@@ -471,7 +471,7 @@ std::vector<RunSet> run_sets(const RunComparison& c) {
       sets.push_back({.title = std::move(title), .id = id_of(key), .modulus = R});
     }
     RunSet& home = sets[set->second];
-    const std::string name = printable(run.design.empty() ? run.name : run.design);
+    const std::string name = printable(run.label);
     const auto [group, new_group] =
         group_at.emplace(std::pair(set->second, name), home.groups.size());
     if (new_group) home.groups.push_back({.name = name});

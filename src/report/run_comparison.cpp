@@ -155,7 +155,8 @@ std::string run_comparison_text(const RunComparison& c) {
 
 std::string runs_csv(const RunComparison& c) {
   std::string csv =
-      "name,published,design,seed,padding,modulus,items,score,mean,mean_low,mean_high,worst,"
+      "name,published,design,variant,seed,padding,modulus,items,score,mean,mean_low,mean_high,"
+      "worst,"
       "worst_residue,best,gap,noise_gap,gap_p,period,period_p,verdict,window,stride,worst_phase,"
       "worst_phase_accuracy,phase_gap,bytes_per_token,cache_tokens,parameters,training_steps,"
       "training_tokens,training_seconds,training_loss,folder\n";
@@ -165,6 +166,7 @@ std::string runs_csv(const RunComparison& c) {
     csv += row_of({csv_text(run.name),
                    run.published ? "1" : "0",
                    csv_text(run.design),
+                   csv_text(run.variant),
                    csv_number(run.seed),
                    csv_text(r.design.padding),
                    fmt::format("{}", r.design.modulus),

@@ -8,9 +8,9 @@
 namespace kvphase::train {
 
 Batch make_batch(const task::LookupLanguage& language, std::uint64_t seed, std::string_view stream,
-                 std::uint64_t step, std::int64_t sequences) {
+                 std::uint64_t step, std::int64_t sequences, std::int64_t offset) {
   base::Random random(base::derive_seed(seed, stream, {step}));
-  Batch batch{.tokens = torch::empty({sequences, language.length()}, torch::kInt64),
+  Batch batch{.tokens = torch::empty({sequences, offset + language.length()}, torch::kInt64),
               .rows = torch::empty({language.queries}, torch::kInt64),
               .targets = torch::empty({sequences, language.queries}, torch::kInt64)};
   auto* tokens = batch.tokens.data_ptr<std::int64_t>();
@@ -18,11 +18,15 @@ Batch make_batch(const task::LookupLanguage& language, std::uint64_t seed, std::
   auto* targets = batch.targets.data_ptr<std::int64_t>();
   for (std::int64_t b = 0; b < sequences; ++b) {
     const task::LookupSequence sequence = task::sample_sequence(language, random);
+    for (std::int64_t i = 0; i < offset; ++i) {
+      *tokens++ = language.filler(static_cast<std::int64_t>(
+          random.uniform_index(static_cast<std::uint64_t>(language.fillers))));
+    }
     for (const lm::TokenId token : sequence.tokens) *tokens++ = token;
     for (std::size_t q = 0; q < sequence.query_positions.size(); ++q) {
       const std::int64_t position = sequence.query_positions[q];
-      assert(b == 0 || rows[q] == position);
-      rows[q] = position;
+      assert(b == 0 || rows[q] == offset + position);
+      rows[q] = offset + position;
       *targets++ = sequence.tokens[static_cast<std::size_t>(position + 1)];
     }
   }
@@ -75,7 +79,7 @@ std::vector<BatchPart> TrainingData::step(std::int64_t step) const {
   if (lookups > 0) {
     parts.push_back({.kind = BatchPart::Kind::kLookup,
                      .batch = make_batch(language_at(options_, step), options_.seed, kTrainStream,
-                                         index, lookups),
+                                         index, lookups, offset_at(options_, step)),
                      .weight = weight(lookups)});
   }
   return parts;
@@ -83,7 +87,7 @@ std::vector<BatchPart> TrainingData::step(std::int64_t step) const {
 
 std::int64_t TrainingData::tokens_of_step(std::int64_t step) const {
   const std::int64_t lookups = lookups_at(options_, step);
-  return lookups * language_at(options_, step).length() +
+  return lookups * (offset_at(options_, step) + language_at(options_, step).length()) +
          (batch_at(options_, step) - lookups) * options_.data.sequence;
 }
 

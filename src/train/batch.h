@@ -27,9 +27,10 @@ struct Batch {
 inline constexpr std::string_view kTrainStream = "train";
 inline constexpr std::string_view kValidationStream = "validate";
 
-// `sequences` sequences of step `step` of a stream; the answers are predicted.
+// `sequences` sequences of step `step` of a stream, with `offset` tokens of random filler in front;
+// the answers are predicted. T = offset + language.length().
 Batch make_batch(const task::LookupLanguage& language, std::uint64_t seed, std::string_view stream,
-                 std::uint64_t step, std::int64_t sequences);
+                 std::uint64_t step, std::int64_t sequences, std::int64_t offset = 0);
 
 // Windows of `length` tokens at random places (each equally likely, drawn with replacement, across
 // the ends of documents); every next token is predicted. The set's windows hold length + 1 tokens.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "train/recipes.h"
@@ -20,6 +21,24 @@ TEST(Batch, AsksForTheTokenAfterEachQueryKey) {
   ASSERT_EQ(batch.tokens.sizes(), (torch::IntArrayRef{5, 29}));
   EXPECT_TRUE(torch::equal(batch.rows, torch::tensor({21, 23, 25, 27}, torch::kInt64)));
   EXPECT_TRUE(torch::equal(batch.targets, batch.tokens.index_select(1, batch.rows + 1)));
+}
+
+TEST(Batch, HasFillerInFrontOfEverythingForAnOffset) {
+  const Batch batch = make_batch(kLanguage, 1, kTrainStream, 7, 50, 3);
+  ASSERT_EQ(batch.tokens.sizes(), (torch::IntArrayRef{50, 32}));
+  EXPECT_TRUE(torch::equal(batch.rows, torch::tensor({24, 26, 28, 30}, torch::kInt64)));
+  EXPECT_TRUE(torch::equal(batch.targets, batch.tokens.index_select(1, batch.rows + 1)));
+  EXPECT_TRUE(
+      batch.tokens.select(1, 3 + kLanguage.haystack).eq(kLanguage.separator()).all().item<bool>());
+  std::set<std::int64_t> seen;
+  for (std::int64_t b = 0; b < 50; ++b) {
+    for (std::int64_t t = 0; t < 3; ++t) {
+      const auto token = static_cast<lm::TokenId>(batch.tokens[b][t].item<std::int64_t>());
+      EXPECT_EQ(kLanguage.meaning(token).kind, task::TokenKind::kFiller);
+      seen.insert(token);
+    }
+  }
+  EXPECT_EQ(std::ssize(seen), kLanguage.fillers) << "every filler is drawn";
 }
 
 TEST(Batch, DependsOnSeedStreamAndStepAlone) {

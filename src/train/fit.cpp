@@ -45,6 +45,9 @@ TrainOptions options_with(const TrainOptions& recipe, const Json& model, const J
   }
   TrainOptions sizes;
   sizes.language = task::lookup_language_from_json(json.at("language"), "train: language");
+  if (json.contains("random_offset")) {
+    sizes.random_offset = base::ObjectReader(json, "train").integer("random_offset");
+  }
   if (text_vocabulary > 0) sizes.data.text = {""};  // the names do not matter to the sizes
   if (says(json, "data", "sequence")) {
     sizes.data.sequence = base::ObjectReader(json.at("data"), "train: data").integer("sequence");
@@ -56,6 +59,14 @@ TrainOptions options_with(const TrainOptions& recipe, const Json& model, const J
   fitted.merge_patch(overrides);
   json.merge_patch(fitted);
   return train_options_from_json(json, "train");
+}
+
+TrainOptions post_training_of(const Json& card_options) {
+  TrainOptions options = train_options_from_json(card_options, "card.json: options");
+  options.first_records = options.first_haystack = options.first_batch = 0;
+  options.curriculum_hold = options.curriculum_steps = 0;
+  options.initial = {};
+  return options;
 }
 
 }  // namespace kvphase::train

@@ -14,4 +14,8 @@ namespace kvphase::train {
 TrainOptions options_with(const TrainOptions& recipe, const base::Json& model,
                           const base::Json& overrides);
 
+// What a checkpoint's card says that it was trained with, for training it further: without the
+// curriculum and without what that training itself began from.
+TrainOptions post_training_of(const base::Json& card_options);
+
 }  // namespace kvphase::train

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "base/random.h"
 
 namespace kvphase::train {
 namespace {
@@ -29,6 +30,19 @@ DataOptions data_from_json(const base::Json& json, const std::string& scope) {
 void require(bool good, std::string_view scope, std::string_view key, std::string_view range,
              double value) {
   if (!good) throw base::usage_error(scope, "expected '{}' {}, got {}", key, range, value);
+}
+
+// Tokens, with the longest filler in front.
+std::int64_t longest_lookup(const TrainOptions& options) {
+  return options.language.length() + std::max<std::int64_t>(0, options.random_offset - 1);
+}
+
+// Drawn evenly from 0..bound-1 for a step; 0 for a bound of 0.
+std::int64_t drawn_at(const TrainOptions& options, std::string_view stream, std::int64_t step,
+                      std::int64_t bound) {
+  if (bound <= 1) return 0;
+  base::Random random(base::derive_seed(options.seed, stream, {static_cast<std::uint64_t>(step)}));
+  return static_cast<std::int64_t>(random.uniform_index(static_cast<std::uint64_t>(bound)));
 }
 
 bool is_device_name(std::string_view name) {
@@ -62,6 +76,10 @@ void validate(const TrainOptions& options, std::string_view scope) {
   count("checkpoint_interval", options.checkpoint_interval, 0);
   count("validation_sequences", options.validation_sequences, 1);
   count("trace_gates", options.trace_gates, 0);
+  count("random_offset", options.random_offset, 0);
+  if (options.random_grid && !model::has_chunked_layer(options.model)) {
+    throw base::usage_error(scope, "expected a chunked layer with 'random_grid', got none");
+  }
   const std::int64_t smallest_batch =
       options.first_batch > 0 ? std::min(options.first_batch, options.batch) : options.batch;
   if (options.threads > smallest_batch) {
@@ -125,11 +143,11 @@ void validate(const TrainOptions& options, std::string_view scope) {
           options.data.sequence, options.model.context_length);
     }
   }
-  if (options.model.context_length < options.language.length()) {
+  if (options.model.context_length < longest_lookup(options)) {
     throw base::usage_error(scope,
                             "expected a model whose context holds the language's sequences of {} "
                             "tokens, got {}",
-                            options.language.length(), options.model.context_length);
+                            longest_lookup(options), options.model.context_length);
   }
 }
 
@@ -160,7 +178,12 @@ base::Json to_json(const TrainOptions& options) {
   json["recompute_layers"] = options.recompute_layers;
   json["checkpoint_interval"] = options.checkpoint_interval;
   json["validation_sequences"] = options.validation_sequences;
+  if (options.random_offset > 0) json["random_offset"] = options.random_offset;
+  if (options.random_grid) json["random_grid"] = true;
   if (options.trace_gates > 0) json["trace_gates"] = options.trace_gates;
+  if (!options.initial.folder.empty()) {
+    json["initial"] = {{"folder", options.initial.folder}, {"sha256", options.initial.sha256}};
+  }
   return json;
 }
 
@@ -198,7 +221,14 @@ TrainOptions train_options_from_json(const base::Json& json, std::string_view sc
   options.checkpoint_interval = reader.integer("checkpoint_interval", defaults.checkpoint_interval);
   options.validation_sequences =
       reader.integer("validation_sequences", defaults.validation_sequences);
+  options.random_offset = reader.integer("random_offset", defaults.random_offset);
+  options.random_grid = reader.boolean("random_grid", defaults.random_grid);
   options.trace_gates = reader.integer("trace_gates", defaults.trace_gates);
+  if (reader.has("initial")) {
+    base::ObjectReader initial(json.at("initial"), fmt::format("{}: initial", scope));
+    options.initial = {.folder = initial.text("folder"), .sha256 = initial.text("sha256")};
+    initial.finish();
+  }
   reader.finish();
   validate(options, scope);
   return options;
@@ -208,7 +238,15 @@ void fit_model_to_language(TrainOptions& options, std::int64_t text_vocabulary) 
   const bool text = !options.data.text.empty();
   options.model.vocab_size = std::max(options.language.vocab_size(), text_vocabulary);
   options.model.context_length =
-      std::max(options.language.length(), text ? options.data.sequence : 0);
+      std::max(longest_lookup(options), text ? options.data.sequence : 0);
+}
+
+std::int64_t offset_at(const TrainOptions& options, std::int64_t step) {
+  return drawn_at(options, "offset", step, options.random_offset);
+}
+
+std::int64_t grid_shift_at(const TrainOptions& options, std::int64_t step) {
+  return drawn_at(options, "grid", step, options.random_grid ? options.model.chunk.stride : 0);
 }
 
 std::int64_t lookups_at(const TrainOptions& options, std::int64_t step) {

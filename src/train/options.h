@@ -27,6 +27,14 @@ struct DataOptions {
   friend bool operator==(const DataOptions&, const DataOptions&) = default;
 };
 
+// A checkpoint that the training begins from, in place of random weights.
+struct InitialWeights {
+  std::string folder;  // of the checkpoint; empty: none
+  std::string sha256;  // of its weights
+
+  friend bool operator==(const InitialWeights&, const InitialWeights&) = default;
+};
+
 struct TrainOptions {
   std::string recipe;        // the preset it came from; recorded, without effect
   model::ModelConfig model;  // vocab_size and context_length must hold language and text
@@ -60,9 +68,16 @@ struct TrainOptions {
   bool recompute_layers = false;
   std::int64_t checkpoint_interval = 100;   // steps between states to resume from; 0: none
   std::int64_t validation_sequences = 512;  // fresh sequences for the card's loss and accuracy
+  // What every step's lookups have in front of them: k tokens of filler, k drawn evenly from
+  // 0..random_offset-1, step by step. 0: nothing.
+  std::int64_t random_offset = 0;
+  // Every step's chunk grids are 0..S-1 tokens later than the model's configuration says, drawn
+  // evenly; afterwards the model has the grids of its configuration.
+  bool random_grid = false;
   // Steps between two looks at the gates (train/gate_trace.h), without effect on the weights; 0:
   // none.
   std::int64_t trace_gates = 0;
+  InitialWeights initial;
 };
 
 // Throws a usage error naming the options that are out of range or contradict each other.
@@ -83,6 +98,10 @@ std::int64_t lookups_at(const TrainOptions& options, std::int64_t step);
 // The language of optimiser step `step` (0-based): during the curriculum a shorter haystack, fewer
 // records and at most as many queries.
 task::LookupLanguage language_at(const TrainOptions& options, std::int64_t step);
+
+// Filler tokens in front of the lookups of optimiser step `step`, and how much later its grids are.
+std::int64_t offset_at(const TrainOptions& options, std::int64_t step);
+std::int64_t grid_shift_at(const TrainOptions& options, std::int64_t step);
 
 // Sequences of optimiser step `step` (0-based).
 std::int64_t batch_at(const TrainOptions& options, std::int64_t step);

@@ -43,6 +43,35 @@ TEST(TrainOptions, ComeBackEqualFromJson) {
   EXPECT_EQ(back.learning_rate, options.learning_rate);
 }
 
+TEST(TrainOptions, DrawOffsetsAndGridsEvenlyAndBothFromTheSeed) {
+  TrainOptions options = recipe("small-wc");
+  EXPECT_EQ(offset_at(options, 3), 0);
+  EXPECT_EQ(grid_shift_at(options, 3), 0);
+  options.random_offset = 5;
+  options.random_grid = true;
+  fit_model_to_language(options);
+  EXPECT_EQ(options.model.context_length, options.language.length() + 4);
+  const TrainOptions back = train_options_from_json(to_json(options), "test");
+  EXPECT_EQ(to_json(back), to_json(options));
+  std::vector<int> offsets(5), shifts(4);
+  int alike = 0;
+  for (std::int64_t step = 0; step < 2000; ++step) {
+    ++offsets.at(static_cast<std::size_t>(offset_at(options, step)));
+    ++shifts.at(static_cast<std::size_t>(grid_shift_at(options, step)));
+    if (offset_at(options, step) == grid_shift_at(options, step)) ++alike;
+    EXPECT_EQ(offset_at(back, step), offset_at(options, step));
+  }
+  for (const int count : offsets) EXPECT_NEAR(count, 400, 80);  // 4.5 standard deviations
+  for (const int count : shifts) EXPECT_NEAR(count, 500, 87);
+  EXPECT_NEAR(alike, 400, 80) << "the two are drawn apart";
+  EXPECT_THAT(refusal([](TrainOptions& o) {
+                o.model.attention = {model::AttentionKind::kFull, model::AttentionKind::kFull};
+                o.random_grid = true;
+              }),
+              HasSubstr("random_grid"));
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.random_offset = 2; }), HasSubstr("context"));
+}
+
 TEST(TrainOptions, CurriculumRisesFromTheFirstRecordsToAllOfThem) {
   TrainOptions options = recipe("small-ff");
   options.language.records = options.language.queries = 8;

@@ -28,7 +28,7 @@ TEST(Recipes, StaggeredTwinKeepsAsManyNumbersPerCacheEntry) {
     EXPECT_EQ(twin.kv_heads, 2) << name;
     EXPECT_EQ(twin.kv_heads * twin.head_width, aligned.kv_heads * aligned.head_width) << name;
     EXPECT_EQ(twin.query_heads * twin.head_width, aligned.query_heads * aligned.head_width);
-    EXPECT_EQ(model::grid_shift(twin, 1), 2) << name;
+    EXPECT_EQ(model::grid_shift(twin, 1, 1), 2) << name;
     EXPECT_EQ(twin.attention, aligned.attention) << name;
   }
 }

@@ -116,6 +116,7 @@ StepResult Trainer::step() {
   const std::int64_t first = model::shard_begin(shards, ranks_.size(), ranks_.rank());
   const std::int64_t after = model::shard_begin(shards, ranks_.size(), ranks_.rank() + 1);
   const std::vector<BatchPart> parts = data_.step(state_.step);
+  network_.shift_grids(grid_shift_at(options_, state_.step));
   std::vector<Shard> done(static_cast<std::size_t>(after - first));
   model::run_shards(after - first, [&](std::int64_t s) {
     Shard& shard = done[static_cast<std::size_t>(s)];
@@ -136,6 +137,8 @@ StepResult Trainer::step() {
     shard.gradients = torch::autograd::grad(losses, parameters_.leaves, weights, {}, false,
                                             /*allow_unused=*/true);
   });
+
+  network_.shift_grids(0);
 
   const torch::NoGradGuard no_grad;
   // Of every part: its losses and its right tokens.

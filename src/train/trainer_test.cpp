@@ -54,6 +54,29 @@ TEST(Trainer, AnotherSeedGivesOtherParametersAndData) {
   EXPECT_NE(a.step().on_batch.loss, b.step().on_batch.loss);
 }
 
+TEST(Trainer, WithRandomGridsTrainsOnThemAndKeepsItsOwn) {
+  TrainOptions options = tiny();
+  Trainer plain(options);
+  options.random_grid = true;
+  Trainer shifted(options);
+  const Batch fresh = shifted.data().validation_lookups();
+  int unlike = 0, steps = 0;
+  for (; steps < 8; ++steps) {
+    // The same weights before each step, so that only the grid tells the two apart.
+    const torch::NoGradGuard no_grad;
+    const auto from = plain.network().parameters(), to = shifted.network().parameters();
+    for (std::size_t i = 0; i < from.size(); ++i) to[i].copy_(from[i]);
+    ASSERT_EQ(plain.evaluate(fresh).loss, shifted.evaluate(fresh).loss) << "step " << steps;
+    const bool own = grid_shift_at(options, steps) == 0;
+    const torch::AutoGradMode grad(true);
+    const double a = plain.step().on_batch.loss, b = shifted.step().on_batch.loss;
+    EXPECT_EQ(a == b, own) << "step " << steps << ": " << a << " and " << b;
+    if (!own) ++unlike;
+  }
+  EXPECT_GT(unlike, 0);
+  EXPECT_LT(unlike, steps);
+}
+
 TEST(Trainer, TwoThreadsTakeTheSameStepUpToRounding) {
   TrainOptions options = tiny();
   options.batch = 7;  // shards of unequal size

@@ -84,7 +84,7 @@ class Run {
   // On every rank, after rank 0 has loaded what there is to load.
   TrainResult loop(const ProgressCallback& progress);
   void warn(std::string warning) { result_.warnings.push_back(std::move(warning)); }
-  void begin_log();
+  void begin();  // initial weights, and the log's head
 
  private:
   const TrainOptions& options() const { return header_.options; }
@@ -154,7 +154,20 @@ void Run::load(const fs::path& state_folder) {
   result_.saved = state_folder;
 }
 
-void Run::begin_log() {
+// Nothing without initial weights. Throws a usage error when the folder holds others or the network
+// is of another shape.
+void load_initial(const InitialWeights& initial, model::Transformer& network) {
+  if (initial.folder.empty()) return;
+  const model::Checkpoint checkpoint = model::read_checkpoint(initial.folder);
+  if (checkpoint.sha256 != initial.sha256) {
+    throw base::usage_error("train", "expected the weights {} in {}, got {}; they have changed",
+                            initial.sha256, initial.folder, checkpoint.sha256);
+  }
+  model::load_weights(network, checkpoint.weights, initial.folder);
+}
+
+void Run::begin() {
+  load_initial(options().initial, trainer_.network());
   log_->truncate(0);
   log_->append(options().data.text.empty() ? kLogHeader : kTextLogHeader);
   if (!gate_log_) return;
@@ -411,11 +424,15 @@ TrainResult start_training(const TrainOptions& options, const fs::path& folder,
                                   ranks);
     expect_same_data(plan);
     if (ranks.first()) {
+      if (!options.initial.folder.empty()) {  // refused before there is a folder
+        model::Transformer network(options.model, 0);
+        load_initial(options.initial, network);
+      }
       base::create_new_folder(folder, "train");
       write_header(folder, plan.header);
     }
     Run run(plan.header, plan.folder, ranks);
-    if (ranks.first()) run.begin_log();
+    if (ranks.first()) run.begin();
     return run.loop(progress);
   });
 }
@@ -452,7 +469,7 @@ TrainResult resume_training(const fs::path& folder, const ProgressCallback& prog
     if (const auto state = newest_state(folder)) {
       run.load(*state);
     } else {
-      run.begin_log();
+      run.begin();
     }
     return run.loop(progress);
   });

@@ -14,9 +14,11 @@
 #include "base/random.h"
 #include "base/stop.h"
 #include "lm/byte_tokens.h"
+#include "train/fit.h"
 #include "train/gate_trace.h"
 #include "train/recipes.h"
 #include "train/token_shard.h"
+#include "train/trainer.h"
 
 namespace kvphase::train {
 namespace {
@@ -198,6 +200,49 @@ TEST_F(TrainingRun, OnTextStoppedAndResumedEndsInTheSameBytes) {
   EXPECT_EQ(log.front(),
             "step,tokens,loss,accuracy,text_loss,text_accuracy,lookup_loss,lookup_accuracy,"
             "gradient_norm,learning_rate");
+}
+
+TEST_F(TrainingRun, BeginsFromACheckpointsWeightsAlsoWhenStoppedBeforeTheFirstStateIsSaved) {
+  TrainOptions options = tiny();
+  ASSERT_EQ(WEXITSTATUS(wait_for(spawn(options, folder_ / "base"))), kFinishedExit);
+  const model::Checkpoint base = model::read_checkpoint(folder_ / "base");
+  TrainOptions further = post_training_of(base.card.options);
+  EXPECT_EQ(to_json(further), to_json(options)) << "no curriculum to leave out";
+  further.seed = 9;
+  further.steps = 12;
+  further.checkpoint_interval = 0;
+  further.initial = {.folder = (folder_ / "base").string(), .sha256 = base.sha256};
+  ASSERT_EQ(WEXITSTATUS(wait_for(spawn(further, folder_ / "whole"))), kFinishedExit);
+
+  // The first step's loss is the checkpoint's on that batch, not a new network's.
+  Trainer trained(further), fresh(further);
+  model::load_weights(trained.network(), base.weights, "test");
+  const double loss = trained.step().on_batch.loss;
+  EXPECT_NE(loss, fresh.step().on_batch.loss);
+  EXPECT_THAT(log_rows(folder_ / "whole").at(1),
+              HasSubstr(fmt::format("{:.4f}", loss).substr(0, 5)));
+
+  // A kill may leave the folder with its options alone.
+  fs::create_directory(folder_ / "cut");
+  fs::copy_file(folder_ / "whole" / "train.json", folder_ / "cut" / "train.json");
+  ASSERT_EQ(WEXITSTATUS(wait_for(spawn(further, folder_ / "cut"))), kFinishedExit);
+  expect_same_training(folder_ / "whole", folder_ / "cut");
+
+  const auto refused = [&](const TrainOptions& wrong, const char* why) {
+    try {
+      start_training(wrong, folder_ / "new", nullptr);
+      ADD_FAILURE() << "expected an error about " << why;
+    } catch (const base::Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(why));
+    }
+    EXPECT_FALSE(fs::exists(folder_ / "new"));
+  };
+  TrainOptions wrong = further;
+  wrong.initial.sha256 = std::string(64, '0');
+  refused(wrong, "have changed");
+  wrong = further;
+  wrong.model.ff_width = 8;
+  refused(wrong, "base");
 }
 
 TEST_F(TrainingRun, OtherTextThanItBeganWithIsRefused) {

@@ -21,8 +21,21 @@ std::unique_ptr<lm::LanguageModel> open_checkpoint(const std::filesystem::path& 
 }
 
 train::TrainOptions options_of(const TrainRequest& request) {
-  train::TrainOptions options =
-      train::options_with(train::recipe(request.recipe), request.model, request.overrides);
+  train::TrainOptions base;
+  base::Json overrides = request.overrides;
+  base::Json model = request.model;
+  if (!request.recipe.empty()) base = train::recipe(request.recipe);
+  if (!request.from.empty()) {
+    const model::Checkpoint from = model::read_checkpoint(request.from);
+    if (request.recipe.empty()) base = train::post_training_of(from.card.options);
+    if (model.is_null()) {
+      model = model::to_json(from.config);
+      model.erase("vocab_size");  // fitted, as the recipe's are
+      model.erase("context_length");
+    }
+    overrides["initial"] = {{"folder", request.from.string()}, {"sha256", from.sha256}};
+  }
+  train::TrainOptions options = train::options_with(base, model, overrides);
   // On the command line, as for every launcher, of each process; recorded of all.
   const std::int64_t threads = options.threads;
   options.threads *= request.launch.ranks;
