@@ -94,12 +94,13 @@ class CompareRuns : public test::Program {
     options.context.prompt_set_sha256 = s.prompts + s.padding;
     report::write_report(run, audit::analyse(data, options));
   }
-  void study(const std::string& name, std::int64_t modulus = 24) const {
+  void study(const std::string& name, std::int64_t modulus = 24,
+             const std::vector<std::string>& sets = {}) const {
     fs::create_directories(folder_ / name);
     write(name + "/study.json", base::Json{{"schema", "kvphase.study/1"},
                                            {"shape", "small"},
                                            {"recipe", "family"},
-                                           {"sets", base::Json::array()},
+                                           {"sets", sets},
                                            {"paddings", {"prefix"}},
                                            {"items", kItems},
                                            {"modulus", modulus}}
@@ -194,6 +195,33 @@ TEST_F(CompareRuns, ComparesWithTheReferenceThatIsNamed) {
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("did you mean 'full-4kv'"));
   EXPECT_FALSE(fs::exists(folder_ / "d"));
+}
+
+TEST_F(CompareRuns, KeepsAStudysChangesApartFromTheDesignAsItIs) {
+  study("plain");
+  study("wider", 24, {"model.local_window=16", "steps=900"});
+  for (const char* design : {"full-4kv", "w8s8-4kv", "w8s8-4kv-staggered"}) {
+    simulate("plain", {.design = design});
+  }
+  simulate("wider", {.design = "w8s8-4kv"});
+  simulate("wider", {.design = "w4s4-4kv"});
+  const Outcome outcome = run("compare plain wider --out c");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const base::Json c = comparison("c");
+  const std::string wider = "w8s8-4kv-seed42 (local_window=16)/prefix";
+  EXPECT_EQ(named(c.at("runs"), "name", wider).at("variant"), "local_window=16");
+  EXPECT_EQ(named(c.at("runs"), "name", "w8s8-4kv-seed42/prefix").at("variant"), "");
+  const auto pair = [&](const std::string& name) { return named(c.at("pairs"), "run", name); };
+  EXPECT_EQ(pair(wider).at("reference"), "w8s8-4kv-seed42/prefix");
+  EXPECT_EQ(pair(wider).at("rule"), "unchanged design");
+  EXPECT_EQ(pair("w8s8-4kv-staggered-seed42/prefix").at("reference"), "w8s8-4kv-seed42/prefix");
+  EXPECT_EQ(pair("w8s8-4kv-seed42/prefix").at("rule"), "control");
+  EXPECT_EQ(pair("w4s4-4kv-seed42 (local_window=16)/prefix").at("rule"), "control")
+      << "w4s4-4kv was not run unchanged";
+  // The published claims are about designs as they are.
+  for (const auto& claim : c.at("claims")) {
+    EXPECT_THAT(claim.dump(), Not(HasSubstr("w4s4-4kv"))) << claim.at("name");
+  }
 }
 
 TEST_F(CompareRuns, SaysWhyRunsAreNotPaired) {

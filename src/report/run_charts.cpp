@@ -9,6 +9,7 @@
 #include <set>
 
 #include "report/chart_spec.h"
+#include "report/cost_chart.h"
 #include "report/run_comparison.h"
 #include "report/text.h"
 
@@ -81,15 +82,13 @@ Json curve_rows(const Curve& curve, const std::string& series) {
   return rows;
 }
 
-Json share_axis(const char* title) {
-  Json y = {
+Json share_axis() {
+  return {
       {"field", "y"},
       {"type", "quantitative"},
       {"scale", {{"domain", {0, 1}}}},
       {"title", nullptr},
       {"axis", {{"format", ".0%"}, {"values", {0, 0.5, 1}}, {"domain", false}, {"ticks", false}}}};
-  if (title != nullptr) y["title"] = title;
-  return y;
 }
 
 // Numbers at multiples of the stride, where it is known and not too small.
@@ -171,13 +170,13 @@ Panel curve_panel(const RunComparison& c, const RunGroup& group, const RunSet& s
                         {"strokeWidth", 2},
                         {"aria", false}}},
                       {"encoding",
-                       {{"y", share_axis(nullptr)},
+                       {{"y", share_axis()},
                         {"y2", {{"field", "y2"}}},
                         {"color", {{"value", "var(--control)"}}}}}});
   }
   const Json axes = {
       {"x", group_axis(count, group.runs.empty() ? std::nullopt : c.runs[group.runs[0]].stride)},
-      {"y", share_axis(nullptr)}};
+      {"y", share_axis()}};
   if (!published.empty()) {
     Json layer = curve_layer(published, "var(--boundary)", true, kind);
     layer["encoding"] = axes;
@@ -496,79 +495,9 @@ std::vector<RunFigure> figures_of(const RunComparison& c, const RunSet& set) {
                                     curves_figure(c, set, false)};
   RunFigure folded = curves_figure(c, set, true);
   if (!folded.panels.empty()) figures.push_back(std::move(folded));
+  RunFigure cost = cost_figure(c, set);
+  if (!cost.panels.empty()) figures.push_back(std::move(cost));
   return figures;
-}
-
-// How the marks of a padding are drawn; `kind` is that of a legend entry and of a CSS colour.
-struct PaddingMark {
-  const char* kind;
-  const char* shape;
-};
-
-PaddingMark mark_of(const std::string& padding) {
-  if (padding == "prefix") return {"model", "circle"};
-  if (padding == "in-sequence") return {"boundary", "diamond"};
-  return {"control", "square"};
-}
-
-RunFigure cost_figure(const RunComparison& c) {
-  RunFigure figure;
-  figure.id = "cost";
-  figure.title = "Worst residue against the cost of the cache";
-  figure.data.header = {"run", "bytes per token", "worst %", "gap"};
-  Json rows = Json::array();
-  std::set<std::int64_t> tokens;
-  std::int64_t element = 0;
-  for (const ComparedRun& run : c.runs) {
-    const auto& worst = run.result.worst.estimate.value;
-    const auto& gap = run.result.gap.estimate.value;
-    if (!run.cache.bytes_per_token || !worst || !gap || run.result.score != "accuracy") continue;
-    const PaddingMark mark = mark_of(run.result.design.padding);
-    const std::string padding = fmt::format("{} padding", padding_text(run));
-    if (std::ranges::find(figure.legend, padding, &LegendEntry::text) == figure.legend.end()) {
-      figure.legend.push_back({mark.kind, padding});
-    }
-    tokens.insert(run.cache.tokens);
-    element = run.cache.element_bytes;
-    figure.data.rows.push_back(
-        {printable(run.name), bytes_text(run), number_text(worst), number_text(gap)});
-    rows.push_back(
-        {{"x", *run.cache.bytes_per_token},
-         {"y", *worst},
-         {"gap", *gap},
-         {"color", fmt::format("var(--{})", mark.kind)},
-         {"shape", mark.shape},
-         {"label", fmt::format("{}: {} bytes per token, worst {}%, gap {}", printable(run.name),
-                               bytes_text(run), number_text(worst), number_text(gap))}});
-  }
-  if (rows.empty()) return figure;
-  figure.caption = fmt::format(
-      "A mark per run; larger marks have a larger gap. Bytes of one sequence's cache divided by "
-      "its "
-      "tokens, all layers, {} bytes per number, at the model's context length ({} tokens).",
-      element, fmt::join(tokens, ", "));
-  figure.description = fmt::format("{}: {} runs; the table lists them.", figure.title, rows.size());
-  Json spec = base_spec(figure.description, 300);
-  spec["data"] = {{"values", rows}};
-  spec["mark"] = {{"type", "point"}, {"filled", true}, {"opacity", 0.75}, {"aria", false}};
-  spec["encoding"] = {{"x",
-                       {{"field", "x"},
-                        {"type", "quantitative"},
-                        {"scale", {{"type", "log"}, {"nice", false}, {"padding", 16}}},
-                        {"title", "cache, bytes per token (logarithmic)"},
-                        {"axis", {{"tickCount", 6}, {"format", "d"}, {"ticks", false}}}}},
-                      {"y", share_axis("worst residue")},
-                      {"size",
-                       {{"field", "gap"},
-                        {"type", "quantitative"},
-                        {"scale", {{"domain", {0, 1}}, {"range", {24, 420}}}},
-                        {"legend", nullptr}}},
-                      {"color", {{"field", "color"}, {"type", "nominal"}, {"scale", nullptr}}},
-                      {"shape", {{"field", "shape"}, {"type", "nominal"}, {"scale", nullptr}}},
-                      {"tooltip", {{"field", "label"}}}};
-  figure.panels.push_back(
-      {.title = {}, .detail = {}, .description = figure.description, .spec = spec});
-  return figure;
 }
 
 }  // namespace kvphase::report

@@ -49,10 +49,8 @@ struct RunSet {
 
 std::vector<RunSet> run_sets(const record::RunComparison& comparison);
 
-// Mean and worst of every design; a map of designs by residue; curves by residue; curves by phase.
+// Mean and worst of every design; a map of designs by residue; curves by residue; curves by phase;
+// worst residue against the cost of the cache.
 std::vector<RunFigure> figures_of(const record::RunComparison& comparison, const RunSet& set);
-
-// Worst residue against the cache's bytes per token; no panels where nothing is known of the cache.
-RunFigure cost_figure(const record::RunComparison& comparison);
 
 }  // namespace kvphase::report

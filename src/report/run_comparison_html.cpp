@@ -156,10 +156,6 @@ std::string figures_html(const RunComparison& c, const std::vector<RunSet>& sets
     for (const RunFigure& figure : figures_of(c, set)) html += figure_html(figure, ++number);
     html += "</section>\n";
   }
-  const RunFigure cost = cost_figure(c);
-  if (!cost.panels.empty()) {
-    html += "<section>\n<h2>Cost</h2>\n" + figure_html(cost, ++number) + "</section>\n";
-  }
   if (html.empty()) return "";
   return "<noscript><p>The figures need JavaScript; the tables under them hold the same "
          "numbers.</p></noscript>\n" +

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
+#include "report/cost_chart.h"
 #include "report/run_charts.h"
 #include "report/run_comparison_html.h"
 #include "tests/support/example_runs.h"
@@ -25,7 +27,7 @@ TEST(RunComparisonReport, DrawsAPanelPerDesignAndALinePerSeed) {
   for (const auto& run : c.runs) designs.insert(run.design);
   for (const RunSet& set : sets) {
     const auto figures = figures_of(c, set);
-    ASSERT_EQ(figures.size(), 4U);
+    ASSERT_EQ(figures.size(), 5U);
     const RunFigure& curves = figures[2];
     EXPECT_EQ(curves.panels.size(), designs.size());
     std::size_t drawn = 0;
@@ -94,7 +96,7 @@ TEST(RunComparisonReport, WritesARowPerRunAndQuotesNames) {
   c.runs[0].name = "a,\"b\"";
   const std::string csv = runs_csv(c);
   EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(csv, '\n')), c.runs.size() + 1);
-  EXPECT_THAT(csv, HasSubstr("\n\"a,\"\"b\"\"\",0,full-1kv,42,prefix,24,576,accuracy,"));
+  EXPECT_THAT(csv, HasSubstr("\n\"a,\"\"b\"\"\",0,full-1kv,,42,prefix,24,576,accuracy,"));
   const std::string pairs = pairs_csv(c);
   EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(pairs, '\n')), c.pairs.size() + 1);
 }
@@ -105,9 +107,50 @@ TEST(RunComparisonReport, SaysNothingWhereNothingIsKnown) {
   c.runs.resize(1);
   c.runs[0].name = "empty";
   EXPECT_TRUE(run_sets(c).empty());
-  EXPECT_TRUE(cost_figure(c).panels.empty());
+  EXPECT_TRUE(cost_figure(c, {.groups = {{.name = "empty", .runs = {0}}}}).panels.empty());
   EXPECT_THAT(run_comparison_text(c), HasSubstr("empty       -        -    -      -  unclear"));
   EXPECT_THAT(run_comparison_html(c), HasSubstr("Nothing to compare."));
+}
+
+TEST(RunComparisonReport, DrawsWorstAgainstCostADesignAMarkAndJoinsTwins) {
+  record::RunComparison c = test::example_runs();
+  for (auto& run : c.runs) {  // as of a study that changed the window
+    if (!run.published && run.design == "w8s8-1kv" && run.seed == 44U) run.variant = "window=16";
+  }
+  record::label_runs(c.runs);
+  const RunSet set = run_sets(c).front();
+  const RunFigure figure = cost_figure(c, set);
+  ASSERT_EQ(figure.panels.size(), 1U);
+  EXPECT_EQ(figure.legend.size(), 3U);
+  std::map<std::string, base::Json> rows;
+  const base::Json& spec = figure.panels.front().spec;
+  for (const auto& row : spec.at("data").at("values")) rows[row.at("name")] = row;
+  std::set<std::string> designs;
+  for (const auto& run : c.runs) designs.insert(run.design);
+  EXPECT_EQ(rows.size(), designs.size() + 1);
+  EXPECT_EQ(figure.data.rows.size(), rows.size());
+  double sum = 0, low = 1;
+  for (const auto& run : c.runs) {
+    if (run.published || run.design != "w8s8-1kv" || run.result.design.padding != "prefix")
+      continue;
+    const double worst = *run.result.worst.estimate.value;
+    if (run.variant.empty()) {
+      sum += worst;
+      low = std::min(low, worst);
+    } else {
+      EXPECT_EQ(rows.at("w8s8-1kv, window=16").at("y"), worst);
+    }
+  }
+  EXPECT_DOUBLE_EQ(rows.at("w8s8-1kv").at("y").get<double>(), sum / 2);
+  EXPECT_EQ(rows.at("w8s8-1kv").at("low"), low);
+  const base::Json twins = spec.at("layer").at(0).at("data").at("values");
+  std::size_t staggered = 0;
+  for (const auto& name : designs) staggered += name.ends_with("-staggered") ? 1 : 0;
+  ASSERT_EQ(twins.size(), staggered);
+  for (const auto& twin : twins) {
+    // As many entries, and more tokens that wait for their windows to end.
+    EXPECT_GE(twin.at("x2"), twin.at("x"));
+  }
 }
 
 TEST(RunComparisonReport, WritesAmountsShort) {

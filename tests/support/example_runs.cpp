@@ -147,6 +147,7 @@ record::RunComparison example_runs() {
       }
     }
   }
+  record::label_runs(c.runs);
   for (std::size_t i = 0; i < c.runs.size(); ++i) {
     const ComparedRun& run = c.runs[i];
     if (run.published || run.control) continue;
