@@ -1,10 +1,11 @@
 #!/bin/sh
 # The study of docs/study_text.md: text from Debian packages, a pair of models trained on it, an audit by phase of each.
 # Safe to run again: what is finished is kept, what was interrupted is resumed.
-# Usage: tools/study_text.sh FOLDER STEPS [JOB...]     a JOB is text-full, text-w8s8, mixture-full or mixture-w8s8; none: all
+# Usage: tools/study_text.sh FOLDER STEPS [JOB...]     a JOB is text- or mixture- and full, w8s8, w4s4 or w4s4-staggered
+# Without a JOB: text-full, text-w8s8, mixture-full, mixture-w8s8, mixture-w4s4 and mixture-w4s4-staggered.
 set -eu
 if [ $# -lt 2 ]; then
-  sed -n '2,4s/^# //p' "$0" >&2
+  sed -n '2,5s/^# //p' "$0" >&2
   exit 2
 fi
 kvphase=${KVPHASE:-$(cd "$(dirname "$0")/.." && pwd)/build/release/bin/kvphase}
@@ -35,21 +36,26 @@ train() {  # JOB CONFIG LOOKUP_SHARE
       --set data.text='["tokens"]' --set data.sequence=64 --set data.lookup_share="$3" \
       --set batch=32 --set learning_rate=0.003 --set warmup_steps=50 --out "$1"
   fi
+  stride=
+  [ "$2" != full ] || stride="--stride 8"  # a chunked model knows its own
   for padding in prefix in-sequence; do
     if [ ! -d "audit-$1-$padding" ]; then
-      "$kvphase" audit "$1" --task lookup --padding $padding --modulus 16 --stride 8 --demonstrations 2 --items 576 --threads 1 --seed 1 \
+      "$kvphase" audit "$1" --task lookup --padding $padding --modulus 16 $stride --demonstrations 2 --items 576 --threads 1 --seed 1 \
         --out "audit-$1-$padding" || [ $? -eq 3 ]
     fi
   done
 }
 
-[ $# -gt 0 ] || set -- text-full text-w8s8 mixture-full mixture-w8s8
+[ $# -gt 0 ] || set -- text-full text-w8s8 mixture-full mixture-w8s8 mixture-w4s4 mixture-w4s4-staggered
 for job in "$@"; do
+  model=${job#*-}
+  if [ ! -f "$configs/$model.json" ]; then
+    echo "study_text.sh: expected a model of $configs, got '$model' of '$job'" >&2
+    exit 2
+  fi
   case $job in
-    text-full) train "$job" full 0 ;;
-    text-w8s8) train "$job" w8s8 0 ;;
-    mixture-full) train "$job" full 0.75 ;;
-    mixture-w8s8) train "$job" w8s8 0.75 ;;
-    *) echo "study_text.sh: expected text-full, text-w8s8, mixture-full or mixture-w8s8, got '$job'" >&2; exit 2 ;;
+    text-*) train "$job" "$model" 0 ;;
+    mixture-*) train "$job" "$model" 0.75 ;;
+    *) echo "study_text.sh: expected text-... or mixture-..., got '$job'" >&2; exit 2 ;;
   esac
 done
