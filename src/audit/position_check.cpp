@@ -7,18 +7,13 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/stop.h"
+#include "task/prompt_set.h"
 
 namespace kvphase::audit {
 namespace {
 
 using task::PadAt;
-
-template <typename T>
-std::string_view bytes_of(const T* data, std::size_t count) {
-  return {reinterpret_cast<const char*>(data), count * sizeof(T)};
-}
 
 std::int64_t mod(std::int64_t x, std::int64_t modulus) { return (x % modulus + modulus) % modulus; }
 
@@ -184,7 +179,7 @@ PlanCheck check_plan(const task::Task& task, std::int64_t position_offset) {
   Moments moved(R);
   Moments ends(R);            // of the end by its own residue
   Moments ends_by_target(R);  // and by the target's
-  base::Sha256 hash;
+  task::PromptSetHash hash;
   for (std::int64_t item = 0; item < task.items() && !base::stop_requested(); ++item) {
     rules.begin_item();
     for (const std::int64_t residue : residues) {
@@ -195,15 +190,7 @@ PlanCheck check_plan(const task::Task& task, std::int64_t position_offset) {
         ends.add(mod(prompt.query_position, R), prompt.query_position);
         ends_by_target.add(residue, prompt.query_position);
       }
-      const std::int64_t place[2] = {item, residue};
-      const auto& tokens = prompt.request.prompt;
-      hash.update(bytes_of(place, 2));
-      hash.update(bytes_of(tokens.data(), tokens.size()));
-      hash.update(bytes_of(&prompt.request.target, 1));
-      if (prompt.words) {
-        for (const std::string& piece : prompt.words->pieces) hash.update(piece);
-        hash.update(prompt.expected);
-      }
+      hash.add(prompt);
     }
   }
   rules.finish();
