@@ -26,7 +26,8 @@ struct Command {
   const char* name;
   const char* summary;               // one line of the program's help
   Action (*add)(CLI::App& options);  // declares options; the action runs after parsing
-  bool keeps_work = true;            // Ctrl-C must let it finish a step; false: it may end at once
+  // Ctrl-C must let it finish a step, or clean up and say so; false: it may end at once.
+  bool keeps_work = true;
 };
 
 std::span<const Command> commands();

@@ -47,7 +47,9 @@ std::string exit_code_help() {
          "  3    inconclusive: too little data, or the model has not learned the task\n"
          "  4    endpoint, disk or library failed\n"
          "  5    the prompts' positions could not be guaranteed\n"
-         "  130  interrupted; checkpoints and answers already on disk are kept\n";
+         "  130  interrupted; checkpoints and answers already on disk are kept (commands that "
+         "look\n"
+         "       into a model, theory, analyze, calibrate, plan and tokens begin anew)\n";
 }
 
 }  // namespace kvphase::cli

@@ -24,7 +24,11 @@ namespace {
 
 void on_interrupt(int) { base::request_stop(); }
 
-void leave(int) { ::_exit(kInterrupted); }
+void leave(int) {
+  constexpr std::string_view kText = "\nkvphase: interrupted, nothing is kept\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
+  ::_exit(kInterrupted);
+}
 
 // The first Ctrl-C asks the running loop to stop cleanly, a second one kills. A command with
 // nothing to keep ends at the first.
