@@ -54,18 +54,25 @@ bool same_gate(const GateTraceRow& a, const GateTraceRow& b) {
          a.measures.profile.size() == b.measures.profile.size();
 }
 
-// Every step has the first one's gates, in its order, and steps rise.
-void expect_whole_steps(const std::vector<GateTraceRow>& rows, const std::string& scope) {
-  if (rows.empty()) return;  // the text is shorter than a window
+// Every step has the first one's gates, in its order, and steps rise. Returns how many gates of a
+// last step there are that lacks others.
+std::size_t expect_whole_steps(const std::vector<GateTraceRow>& rows, const std::string& path) {
+  if (rows.empty()) return 0;  // the text is shorter than a window
   std::size_t gates = 0;
   while (gates < rows.size() && rows[gates].step == rows.front().step) ++gates;
-  bool good = rows.size() % gates == 0;
-  for (std::size_t i = gates; good && i < rows.size(); ++i) {
+  for (std::size_t i = gates; i < rows.size(); ++i) {
     const bool first = i % gates == 0;
-    good = same_gate(rows[i], rows[i - gates]) &&
-           (first ? rows[i].step > rows[i - 1].step : rows[i].step == rows[i - 1].step);
+    const bool good = same_gate(rows[i], rows[i - gates]) &&
+                      (first ? rows[i].step > rows[i - 1].step : rows[i].step == rows[i - 1].step);
+    if (good) continue;
+    const auto line = i + 2;  // the text is the first one
+    throw base::usage_error(fmt::format("{}:{}", path, line),
+                            "expected the same gates at every step, got layer {} head {} {} at "
+                            "step {}",
+                            rows[i].layer, rows[i].head, kBranches[rows[i].of_values ? 1 : 0],
+                            rows[i].step);
   }
-  if (!good) throw base::usage_error(scope, "expected the same gates at every step, got others");
+  return rows.size() % gates;
 }
 
 }  // namespace
@@ -114,7 +121,21 @@ std::optional<GateTrace> read_gate_trace(const std::filesystem::path& folder) {
     }
     rest.remove_prefix(end + 1);
   }
-  expect_whole_steps(trace.rows, path.string());
+  if (line == 0) {
+    trace.warning = fmt::format("{} has no whole line: the training was stopped while it wrote it",
+                                path.string());
+    return trace;
+  }
+  if (!rest.empty()) {
+    trace.warning =
+        fmt::format("{}: an incomplete last line ({}) is left out", path.string(), line + 1);
+  }
+  if (const std::size_t extra = expect_whole_steps(trace.rows, path.string()); extra > 0) {
+    const std::int64_t step = trace.rows.back().step;
+    trace.rows.resize(trace.rows.size() - extra);
+    trace.warning =
+        fmt::format("{}: step {} at its end lacks gates and is left out", path.string(), step);
+  }
   return trace;
 }
 

@@ -35,14 +35,17 @@ struct GateTraceRow {
 struct GateTrace {
   GateTraceText text;
   std::vector<GateTraceRow> rows;  // step by step, at every step the same gates
+  std::string warning;             // what the file's end lacks; empty: it is whole
 };
 
 // Lines of the file, without newline; numbers to six decimals.
 std::string to_line(const GateTraceText& text);
 std::string to_line(const GateTraceRow& row);
 
-// Empty where the folder has none; a torn last line is left out. Throws a usage error for a file
-// that is none or whose steps do not have the same gates.
+// Empty where the folder has none. What a killed training leaves at the end, a torn last line and a
+// last step without all of its gates, is left out with a warning; of a file without a whole line
+// nothing is left but that. Throws a usage error with file and line for anything else that is no
+// trace: a line that is no gate, a step with other gates.
 std::optional<GateTrace> read_gate_trace(const std::filesystem::path& folder);
 
 base::Json to_json(const GateTraceText& text);

@@ -56,6 +56,7 @@ TEST_F(GateTraceFile, IsReadAsItWasWrittenWithoutATornLine) {
   ASSERT_TRUE(trace.has_value());
   EXPECT_EQ(trace->text.source, "made up");
   EXPECT_EQ(trace->text.interval, 5);
+  EXPECT_THAT(trace->warning, HasSubstr("gates.jsonl: an incomplete last line (6) is left out"));
   ASSERT_EQ(trace->rows.size(), 4U);
   EXPECT_EQ(trace->rows[3].step, 5);
   EXPECT_TRUE(trace->rows[3].of_values);
@@ -64,12 +65,36 @@ TEST_F(GateTraceFile, IsReadAsItWasWrittenWithoutATornLine) {
   EXPECT_THAT(trace->rows[3].measures.profile, ::testing::ElementsAre(2, 0));
 }
 
+TEST_F(GateTraceFile, OfAKilledTrainingLosesItsLastStepWithAWarningWhereverItEnds) {
+  const std::string whole = first_line() + line(0, 0) + line(0, 1) + line(5, 0) + line(5, 1);
+  const std::string last = line(10, 0) + line(10, 1);
+  for (std::size_t bytes = 0; bytes <= last.size(); ++bytes) {
+    write(whole + last.substr(0, bytes));
+    const auto trace = read_gate_trace(folder_);
+    const bool all = bytes == last.size();
+    ASSERT_EQ(trace->rows.size(), all ? 6U : 4U) << bytes;
+    EXPECT_EQ(trace->warning.empty(), all || bytes == 0) << bytes << ": " << trace->warning;
+    EXPECT_EQ(trace->rows.back().step, all ? 10 : 5) << bytes;
+  }
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{20}}) {
+    write(first_line().substr(0, bytes));
+    const auto trace = read_gate_trace(folder_);
+    EXPECT_TRUE(trace->rows.empty());
+    EXPECT_THAT(trace->warning, HasSubstr("gates.jsonl has no whole line"));
+  }
+}
+
 TEST_F(GateTraceFile, StepsThatLackAGateComeTwiceOrFallAreRefused) {
-  for (const std::string& rows :
-       {line(0, 0) + line(0, 1) + line(5, 0), line(0, 0) + line(0, 1) + line(5, 0) + line(5, 0),
-        line(5, 0) + line(0, 0), line(0, 0) + line(0, 1) + line(5, 0) + line(10, 1)}) {
+  const std::vector<std::pair<std::string, int>> cases = {
+      {line(0, 0) + line(0, 1) + line(5, 0) + line(10, 0) + line(10, 1), 5},
+      {line(0, 0) + line(0, 1) + line(5, 0) + line(5, 0), 5},
+      {line(5, 0) + line(0, 0), 3},
+      {line(0, 0) + line(0, 1) + line(5, 0) + line(10, 1), 5}};
+  for (const auto& [rows, at] : cases) {
     write(first_line() + rows);
-    EXPECT_THAT(refusal(), HasSubstr("expected the same gates at every step")) << rows;
+    EXPECT_THAT(refusal(),
+                HasSubstr(fmt::format("gates.jsonl:{}] expected the same gates at every step", at)))
+        << rows;
   }
   write(line(0, 0));
   EXPECT_THAT(refusal(), HasSubstr("gates.jsonl:1"));
