@@ -27,6 +27,7 @@ TEST_F(Program, TheoryWritesItsFilesAndRefusesToOverwriteThem) {
   const Outcome first = run(std::string(kSmall) + " --out study");
   EXPECT_EQ(first.code, 0) << first.err << first.out;
   EXPECT_THAT(first.err, IsEmpty());
+  EXPECT_FALSE(fs::exists(folder_ / "study.part"));
   EXPECT_THAT(first.out, HasSubstr("All 7 claims hold in this setting."));
   const base::Json result = base::Json::parse(read("study/result.json"));
   EXPECT_EQ(result.at("schema"), "kvphase.theory/1");
@@ -51,6 +52,15 @@ TEST_F(Program, TheoryReturnsOneWhereAClaimFailsAndThreeWhereOneIsOpen) {
           "--gated-runs 1 --sgd-runs 1 --rules 2 --optimised 2 --no-broken --quiet");
   EXPECT_EQ(open.code, 3) << open.out;
   EXPECT_THAT(open.out, HasSubstr("Open: "));
+}
+
+TEST_F(Program, TheoryStoppedByCtrlCSaysThatNothingIsKeptAndLeavesNoFolder) {
+  const Outcome stopped =
+      run("theory --runs 100000 --out study", ".out", "timeout --preserve-status -s INT 1.5");
+  EXPECT_EQ(stopped.code, 130) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("[theory] interrupted: nothing is kept"));
+  EXPECT_FALSE(fs::exists(folder_ / "study.part"));
+  EXPECT_FALSE(fs::exists(folder_ / "study"));
 }
 
 TEST_F(Program, TheoryRefusesBadOptionsBeforeItMakesAFolder) {

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "base/files.h"
+#include "base/stop.h"
 #include "cli/command.h"
 #include "lab/theory_findings.h"
 #include "lab/theory_study.h"
@@ -38,16 +40,19 @@ ExitCode run(TheoryOptions o, const Session& session) {
   o.study.broken = !o.no_broken;
   o.study.progress = [&](const std::string& line) { session.console.progress(line); };
   lab::check(o.study, "theory");
-  if (!o.out.empty()) base::create_new_folder(o.out, "theory");
+  std::optional<base::NewFolder> folder;  // made before the study, seen when all is in it
+  if (!o.out.empty()) folder.emplace(o.out, "theory");
   const lab::TheoryStudy study = lab::run_study(o.study);
   record::RunContext context = record::make_context();
   context.command = session.command_line;
   context.seed = o.seed;
   context.threads = 1;
   const record::Findings findings = lab::findings_of(study, context);
-  if (!o.out.empty()) {
-    base::write_file_atomically(o.out / "heads.csv", lab::heads_csv(study));
-    report::write_findings(o.out, findings);
+  base::stop_if_requested("theory");
+  if (folder) {
+    base::write_file_atomically(folder->part() / "heads.csv", lab::heads_csv(study));
+    report::write_findings(folder->part(), findings);
+    folder->publish();
   }
   session.console.result(o.json
                              ? report::findings_json(findings)

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/random.h"
+#include "base/stop.h"
 #include "lab/theory_flow.h"
 
 namespace kvphase::lab {
@@ -82,6 +83,7 @@ GatedStudy study_gated(const GatedOptions& o, Descent descent, std::int64_t runs
       .distinct = std::vector<std::int64_t>(static_cast<std::size_t>(task.heads) + 1)};
   const double gates = static_cast<double>(2 * study.heads);
   for (std::int64_t i = 0; i < runs; ++i) {
+    base::stop_if_requested("theory");
     GatedRun run = run_gated(o, descent, i);
     std::set<std::int64_t> covered;
     for (const HeadState& head : run.heads) {

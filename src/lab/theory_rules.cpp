@@ -5,6 +5,8 @@
 #include <functional>
 #include <limits>
 
+#include "base/stop.h"
+
 namespace kvphase::lab {
 namespace {
 
@@ -160,9 +162,11 @@ RuleSearch search_rules(const TheorySetting& s, const RuleSearchOptions& options
     search.below += loss < search.best_one_hot - kRounding;
   };
   for (; search.random < options.random || search.random % 2 != 0; ++search.random) {
+    base::stop_if_requested("theory");
     count(loss_of(s, start("random rule", search.random)), search.lowest_random);
   }
   for (; search.optimised < options.optimised || search.optimised % 2 != 0; ++search.optimised) {
+    base::stop_if_requested("theory");
     const LocalMinimum end = descend_on_simplices(s, start("optimised rule", search.optimised));
     count(end.loss, search.lowest_optimised);
     search.at_best += std::abs(end.loss - search.best_one_hot) <= 1e-9;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/random.h"
+#include "base/stop.h"
 #include "lab/theory_flow.h"
 #include "lab/theory_rules.h"
 #include "stats/interval.h"
@@ -95,11 +96,13 @@ CoverageStudy study_coverage(const TheorySetting& s, const FlowSettings& flow, s
   std::vector<double> times;
   std::int64_t same = 0;
   for (std::int64_t i = 0; i < runs; ++i) {
+    base::stop_if_requested("theory");
     FlowRun run = run_flow(s, flow, i);
     for (std::size_t h = 0; h < m; ++h) {
       const HeadState& head = run.heads[h];
-      study.selected += head.selected(flow.tolerance);
-      study.as_predicted += head.key_position == run.predicted[h];
+      const bool selected = head.selected(flow.tolerance);
+      study.selected += selected;
+      study.as_predicted += selected && head.key_position == run.predicted[h];
       study.worst_offsets = std::max({study.worst_offsets, head.key_offsets, head.value_offsets});
       if (run.time[h]) times.push_back(*run.time[h]);
       const auto r = static_cast<std::size_t>(head.key_position);

@@ -52,7 +52,7 @@ struct CoverageStudy {
   std::int64_t runs = 0;
   std::int64_t heads = 0;             // runs x m
   std::int64_t selected = 0;          // heads with one position, value one after key
-  std::int64_t as_predicted = 0;      // heads whose r_h was seen in the start
+  std::int64_t as_predicted = 0;      // of the selected, those whose r_h was seen in the start
   double worst_offsets = 0;           // largest static effective offsets of any gate at the end
   std::optional<double> median_time;  // of the selected heads
   std::optional<double> longest_time;

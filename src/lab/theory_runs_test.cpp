@@ -48,6 +48,7 @@ TEST(TheoryRuns, ALargeStartLeavesHeadsThatSelectNothing) {
   const CoverageStudy study = study_coverage(kTask, {.init = 5, .time = 8000}, 40, 0);
   fmt::print("{} of {} heads selected\n", study.selected, study.heads);
   EXPECT_LT(study.selected, study.heads * 9 / 10);
+  EXPECT_LE(study.as_predicted, study.selected) << "heads that select nothing are not as predicted";
 }
 
 TEST(TheoryGated, HeadsThatMayLookAtTheContentEndStaticUnderFlowAndUnderSgd) {
