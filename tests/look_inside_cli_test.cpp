@@ -75,6 +75,50 @@ TEST_F(LookInside, AControlsFiguresStandBesideTheModels) {
   EXPECT_THAT(f.figures[1].title, HasSubstr("Control, full-attention"));
 }
 
+TEST_F(LookInside, ThePromptsHaveTheNumberThatAnAuditOfThemHas) {
+  const std::string prompts = model("chunked-w4s4") + kSmall + " --demonstrations 4 --seed 3";
+  ASSERT_EQ(run("audit " + prompts + " --out audit").code % 3, 0);  // 3: too little to say
+  const std::string asked =
+      base::Json::parse(read("audit/result.json")).at("context").at("prompt_set_sha256");
+  ASSERT_EQ(asked.size(), 64U);
+  for (const char* command : {"knockout", "cycle", "readout"}) {
+    ASSERT_EQ(run(fmt::format("{} {} --out {}", command, prompts, command)).code, 0);
+    EXPECT_EQ(findings(command, command).context.prompt_set_sha256, asked) << command;
+  }
+  ASSERT_EQ(run("gates " + prompts + " --out gates").code, 0);
+  const std::string one_each = findings("gates", "gates").context.prompt_set_sha256;
+  EXPECT_EQ(one_each.size(), 64U);
+  EXPECT_NE(one_each, asked) << "gates reads an item once";
+}
+
+TEST_F(LookInside, ItemsThatAreRoundedUpAreNamed) {
+  for (const char* command : {"knockout", "cycle", "readout"}) {
+    const auto outcome = run(fmt::format("{} {} --modulus 8 --items 1 -q --threads 1 --out {}",
+                                         command, model("chunked-w4s4"), command));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const record::Findings f = findings(command, command);
+    ASSERT_EQ(f.context.warnings.size(), 1U) << command;
+    EXPECT_THAT(f.context.warnings[0], HasSubstr("8 items are asked, not 1"));
+    EXPECT_THAT(outcome.out, HasSubstr("8 items are asked, not 1"));
+  }
+  ASSERT_EQ(run("gates " + model("chunked-w4s4") + " --modulus 8 --items 1 -q --out gates").code,
+            0);
+  EXPECT_TRUE(findings("gates", "gates").context.warnings.empty())
+      << "gates reads as many as asked";
+}
+
+TEST_F(LookInside, StoppedByCtrlCTheySayThatNothingIsKeptAndLeaveNoFolder) {
+  for (const char* command : {"knockout", "gates", "cycle", "readout"}) {
+    const auto outcome = run(fmt::format("{} {} --modulus 8 --items 16000 --threads 1 --out out",
+                                         command, model("chunked-w4s4")),
+                             ".out", "timeout --preserve-status -s INT 1.5");
+    EXPECT_EQ(outcome.code, 130) << command << ": " << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(fmt::format("[{}] interrupted: nothing is kept", command)));
+    EXPECT_FALSE(fs::exists(folder_ / "out.part")) << command;
+    EXPECT_FALSE(fs::exists(folder_ / "out")) << command;
+  }
+}
+
 TEST_F(LookInside, BadInputIsRefusedWithWhatWasExpected) {
   ASSERT_EQ(run("gates " + model("chunked-w4s4") + kSmall + " --out gates").code, 0);
   const std::vector<std::pair<std::string, std::string>> cases = {
@@ -95,6 +139,10 @@ TEST_F(LookInside, BadInputIsRefusedWithWhatWasExpected) {
       {"cycle " + model("chunked-w4s4") + kSmall + " --delta 0..64 --out x",
        "expected --delta as -3..3"},
       {"cycle " + model("chunked-w4s4") + kSmall + " --delta '' --out x", "--delta"},
+      {"cycle " + model("chunked-w4s4") + kSmall + " --delta 8 --out x",
+       "expected --delta from -3 to 3 (a full turn is 4 offsets), got 8, which leaves every gate"},
+      {"cycle " + model("chunked-w4s4") + kSmall + " --delta 99 --out x",
+       "got 99, the same rotation as 3"},
       {"readout " + model("chunked-w4s4") + " -q --threads -1 --out x",
        "expected 1 to 1024 --threads"}};
   for (const auto& [arguments, message] : cases) {

@@ -14,7 +14,7 @@ namespace {
 
 struct CycleArguments {
   LookInside look;
-  std::string deltas = "-3..3";
+  std::optional<std::string> deltas;  // none: -3..3, as far as that is less than a full turn
   std::string rotate = "window";
 };
 
@@ -54,7 +54,8 @@ std::vector<std::int64_t> deltas_from_text(std::string_view text) {
 
 ExitCode run_cycle(const CycleArguments& arguments, const Session& session) {
   constexpr std::int64_t kItems = 240;
-  const std::vector<std::int64_t> deltas = deltas_from_text(arguments.deltas);
+  std::vector<std::int64_t> deltas;
+  if (arguments.deltas) deltas = deltas_from_text(*arguments.deltas);
   const LookPlan plan = plan_look(arguments.look, "cycle", kItems, session);
   const lab::CycleOptions options{.lookup = plan.lookup,
                                   .stride = plan.stride,
@@ -75,8 +76,10 @@ ExitCode run_cycle(const CycleArguments& arguments, const Session& session) {
 Action add_cycle(CLI::App& app) {
   const auto arguments = std::make_shared<CycleArguments>();
   declare_look_inside(app, arguments->look, "240");
-  app.add_option("--delta", arguments->deltas,
-                 "Offsets to rotate the gates by: -3..3 (default) or a list, 1,2,-1");
+  app.add_option(
+      "--delta", arguments->deltas,
+      "Offsets to rotate the gates by, less than a full turn (W, or S with --rotate stride): "
+      "-3..3 (default) or a list, 1,2,-1");
   app.add_option("--rotate", arguments->rotate,
                  "window (default): over all W offsets; stride: within each stretch of S offsets")
       ->check(CLI::IsMember({"window", "stride"}).description(""));

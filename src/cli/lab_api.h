@@ -21,7 +21,7 @@
 namespace kvphase::cli {
 
 // Changes whenever a struct below does: a module of another build is refused.
-inline constexpr int kLabAbi = 7;
+inline constexpr int kLabAbi = 8;
 
 struct TrainProgress {
   std::int64_t step = 0;  // done

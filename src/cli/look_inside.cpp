@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/stop.h"
 #include "cli/checkpoint_language.h"
 #include "model/config.h"
 #include "report/findings.h"
@@ -84,6 +85,7 @@ LookPlan plan_look(const LookInside& look, const std::string& command, std::int6
   TaskChoices choices = look.task;
   if (!choices.items) choices.items = items;
   plan.lookup = lookup_options(choices, trained_language(look.checkpoint), look.seed);
+  plan.run.scope = command;
   const std::optional<std::int64_t> own = stride_of(look.checkpoint);
   if (own && look.stride && *own != *look.stride) {
     throw base::usage_error(command, "expected --stride {} (the model's own), got {}; leave it out",
@@ -131,6 +133,7 @@ lab::OnProgress prompt_progress(const Session& session) {
 
 ExitCode finish_look(const LookInside& look, const LookPlan& plan, record::Findings findings,
                      const Session& session) {
+  base::stop_if_requested(plan.run.scope);
   if (plan.control) {
     findings.notes.push_back("Control: " + plan.control->sentence);
     for (record::Figure figure : plan.control->figures) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -79,6 +81,44 @@ std::vector<std::int64_t> rotated_offsets(std::int64_t window, std::int64_t stri
   return from;
 }
 
+Rotations distinct_rotations(const std::vector<std::int64_t>& deltas, std::int64_t period) {
+  constexpr std::int64_t kDefault = 3;
+  Rotations rotations;
+  std::vector<std::int64_t> asked = deltas;
+  if (asked.empty()) {
+    const std::int64_t most = std::min(kDefault, period - 1);
+    for (std::int64_t d = -most; d <= most; ++d) asked.push_back(d);
+  }
+  std::erase(asked, 0);
+  if (asked.empty()) {
+    throw base::usage_error(kScope, "expected a --delta other than 0, got 0 alone; give -1,1");
+  }
+  for (const std::int64_t delta : asked) {
+    if (std::abs(delta) < period) continue;
+    const std::int64_t rest = delta % period;
+    throw base::usage_error(kScope,
+                            "expected --delta from {} to {} (a full turn is {} offsets), got {}{}",
+                            1 - period, period - 1, period, delta,
+                            rest == 0 ? ", which leaves every gate where it was; 0 is always asked"
+                                      : fmt::format(", the same rotation as {}; give that", rest));
+  }
+  const auto better = [](std::int64_t a, std::int64_t b) {
+    return std::abs(a) != std::abs(b) ? std::abs(a) < std::abs(b) : a > b;
+  };
+  for (const std::int64_t delta : asked) {
+    std::int64_t kept = delta;
+    for (const std::int64_t other : asked) {
+      if (modulo(other - delta, period) == 0 && better(other, kept)) kept = other;
+    }
+    if (kept == delta) {
+      rotations.deltas.push_back(delta);
+    } else {
+      rotations.same.push_back({.left_out = delta, .kept = kept});
+    }
+  }
+  return rotations;
+}
+
 CycleAnswers run_cycle(const std::filesystem::path& checkpoint, const CycleOptions& options,
                        record::RunContext& context, const OnProgress& progress) {
   const task::LookupTask task(options.lookup);
@@ -86,16 +126,20 @@ CycleAnswers run_cycle(const std::filesystem::path& checkpoint, const CycleOptio
   const Opened opened = open(checkpoint);
   identify(opened, context);
   check_fits(opened, task, kScope);
+  warn_of_rounded_items(options.lookup.items, task.items(), task.modulus(), context);
+  const std::vector<Place> places = all_places(task);
   const model::ModelConfig& config = opened.config();
   CycleAnswers answers{.items = task.items(), .modulus = task.modulus()};
   if (!model::has_chunked_layer(config)) return answers;
   answers.window = config.chunk.window;
   answers.aligned = config.chunk.grid == model::GridKind::kAligned || config.kv_heads == 1;
+  const bool by_window = options.rotation == Rotation::kWindow;
+  Rotations rotations =
+      distinct_rotations(options.deltas, by_window ? config.chunk.window : config.chunk.stride);
   answers.deltas = {0};
-  for (const std::int64_t delta : options.deltas) {
-    if (delta != 0) answers.deltas.push_back(delta);
-  }
-  const std::vector<Place> places = all_places(task);
+  answers.deltas.insert(answers.deltas.end(), rotations.deltas.begin(), rotations.deltas.end());
+  answers.same = std::move(rotations.same);
+  context.prompt_set_sha256 = prompt_set_sha256(task, places, options.run.scope);
   const auto all = static_cast<std::int64_t>(places.size() * answers.deltas.size());
   std::int64_t before = 0;
   for (const std::int64_t delta : answers.deltas) {

@@ -8,7 +8,13 @@
 // of the window), or within each stretch of S offsets (only where S divides W), which keeps a
 // token's place among the overlapping windows. Where S divides W both move an offset's phase by
 // delta; else a gate that wraps round the window moves by another amount.
-// Knows no tensors here.
+//
+// On staggered grids every KV head's windows start elsewhere. A rotation moves every head's gates
+// by delta phases, so the prediction is the same, but each head has a boundary phase of its own
+// that stays where it is: no phase is left out, and at those phases the prediction misses.
+//
+// A pattern that merely vanishes is predicted, too, by some R^2: both changes hold -A_0(r). What
+// that gives stands beside R^2. Knows no tensors here.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +34,7 @@ enum class Rotation { kWindow, kWithinStrides };
 struct CycleOptions {
   task::LookupOptions lookup;
   std::int64_t stride = 0;           // S; divides lookup.modulus
-  std::vector<std::int64_t> deltas;  // distinct; 0 is always asked
+  std::vector<std::int64_t> deltas;  // 0 is always asked; empty: -3..3, less than a full turn
   Rotation rotation = Rotation::kWindow;
   std::uint64_t seed = 1;  // of the bootstrap
   std::int64_t replicates = 2000;
@@ -39,6 +45,20 @@ struct CycleOptions {
 std::vector<std::int64_t> rotated_offsets(std::int64_t window, std::int64_t stride,
                                           std::int64_t delta, Rotation rotation);
 
+// Rotations that differ: of deltas that turn the gates alike (-3 and 1 of 4 offsets) the smaller
+// one is kept, of equally small ones the positive.
+struct Rotations {
+  struct Same {
+    std::int64_t left_out = 0;
+    std::int64_t kept = 0;
+  };
+  std::vector<std::int64_t> deltas;  // without 0
+  std::vector<Same> same;
+};
+// `period`: offsets of a full turn. No deltas: -3..3, as far as they are less than that. Throws a
+// usage error for a full turn, for more than one and for 0 alone.
+Rotations distinct_rotations(const std::vector<std::int64_t>& deltas, std::int64_t period);
+
 struct CycleAnswers {
   std::int64_t items = 0;
   std::int64_t modulus = 0;  // R
@@ -46,6 +66,7 @@ struct CycleAnswers {
   std::int64_t rotated = 0;  // gate tensors that were rotated; 0: there is nothing to rotate
   bool aligned = true;       // every KV head's windows start at multiples of S
   std::vector<std::int64_t> deltas;              // 0 first
+  std::vector<Rotations::Same> same;             // that were not asked twice
   std::vector<std::vector<std::uint8_t>> right;  // [delta][items * R]
 };
 
@@ -59,6 +80,7 @@ struct CycleFit {
   std::optional<double> all;
   std::optional<double> interior;     // also without (delta - 1) mod S, where it moves to
   std::optional<double> correlation;  // signed, of the same phases as the main figure
+  std::optional<double> vanished;     // what they would give had every phase the mean accuracy
 };
 // base and observed: accuracy by phase [S]; boundary: whether phase S - 1 is one.
 CycleFit fit_of(std::span<const double> base, std::span<const double> observed, std::int64_t delta,

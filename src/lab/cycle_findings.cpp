@@ -24,7 +24,7 @@ std::size_t phase_before(std::size_t phase, std::int64_t delta, std::size_t S) {
 
 // Predicted and observed change at the phases that are kept.
 struct Changes {
-  std::vector<double> predicted, observed;
+  std::vector<double> predicted, observed, base;
 
   std::optional<double> r() const {
     return predicted.size() < 3 ? std::nullopt : correlation(predicted, observed);
@@ -45,30 +45,45 @@ Changes changes(std::span<const double> base, std::span<const double> observed, 
     if (drop_landing && phase == landing) continue;
     c.predicted.push_back(base[phase_before(phase, delta, S)] - base[phase]);
     c.observed.push_back(observed[phase] - base[phase]);
+    c.base.push_back(base[phase]);
   }
   return c;
+}
+
+// The change had every phase become as good as their mean.
+Changes vanished(const Changes& c) {
+  const auto n = static_cast<double>(c.observed.size());
+  Changes flat{.predicted = c.predicted};
+  double mean = 0;
+  for (std::size_t i = 0; i < c.base.size(); ++i) mean += (c.observed[i] + c.base[i]) / n;
+  for (const double base : c.base) flat.observed.push_back(mean - base);
+  flat.base = c.base;
+  return flat;
 }
 
 void append(Changes& all, const Changes& more) {
   all.predicted.insert(all.predicted.end(), more.predicted.begin(), more.predicted.end());
   all.observed.insert(all.observed.end(), more.observed.begin(), more.observed.end());
+  all.base.insert(all.base.end(), more.base.begin(), more.base.end());
 }
 
 struct DeltaResult {
   std::int64_t delta = 0;
-  Estimate main, all, interior, r;
+  Estimate main, all, interior, r, vanished, mean;
   std::vector<Estimate> observed, predicted;  // [S]
 };
 
 struct Analysis {
   std::vector<DeltaResult> deltas;  // 0 first, without fits
-  Estimate pooled;                  // over all deltas' phases together
+  // Over all deltas' phases together: R^2, the signed correlation, R^2 had the pattern vanished,
+  // and how much more than that R^2 is.
+  Estimate pooled, r, vanished, excess;
 };
 
 Analysis analyse(const CycleAnswers& a, const CycleOptions& options, bool boundary) {
   const auto R = static_cast<std::size_t>(a.modulus);
   const auto S = static_cast<std::size_t>(options.stride);
-  const std::size_t count = a.deltas.size(), per_delta = 4 + 2 * S;
+  const std::size_t count = a.deltas.size(), per_delta = 6 + 2 * S;
   const double per_phase = static_cast<double>(R / S) * static_cast<double>(a.items);
   std::vector<double> rows(static_cast<std::size_t>(a.items) * count * S);
   for (std::size_t d = 0; d < count; ++d) {
@@ -82,29 +97,40 @@ Analysis analyse(const CycleAnswers& a, const CycleOptions& options, bool bounda
     std::vector<double> accuracy;
     for (const double sum : sums) accuracy.push_back(sum / per_phase);
     const std::span<const double> base = std::span(accuracy).first(S);
-    Changes pooled;
+    Changes pooled, gone;
     for (std::size_t d = 0; d < count; ++d) {
       const auto observed = std::span(accuracy).subspan(d * S, S);
       const auto out = values.subspan(d * per_delta, per_delta);
+      double mean = 0;
       for (std::size_t phase = 0; phase < S; ++phase) {
-        out[4 + phase] = observed[phase];
-        out[4 + S + phase] = base[phase_before(phase, a.deltas[d], S)];
+        out[6 + phase] = observed[phase];
+        out[6 + S + phase] = base[phase_before(phase, a.deltas[d], S)];
+        mean += observed[phase] / static_cast<double>(S);
       }
+      out[5] = mean;
       if (a.deltas[d] == 0) continue;
       const CycleFit fit = fit_of(base, observed, a.deltas[d], boundary);
       out[0] = boundary ? fit.without_boundary : fit.all;
       out[1] = fit.all;
       out[2] = fit.interior;
       out[3] = fit.correlation;
-      append(pooled, changes(base, observed, a.deltas[d], boundary, false));
+      out[4] = fit.vanished;
+      const Changes change = changes(base, observed, a.deltas[d], boundary, false);
+      append(pooled, change);
+      append(gone, vanished(change));
     }
-    values[count * per_delta] = pooled.r_squared();
+    const auto last = values.subspan(count * per_delta);
+    last[0] = pooled.r_squared();
+    last[1] = pooled.r();
+    last[2] = gone.r_squared();
+    if (last[0] && last[2]) last[3] = *last[0] - *last[2];
   };
   const std::vector<Estimate> found =
-      stats::bootstrap_statistic(rows, count * S, count * per_delta + 1, statistic,
+      stats::bootstrap_statistic(rows, count * S, count * per_delta + 4, statistic,
                                  {.replicates = options.replicates,
                                   .seed = base::derive_seed(options.seed, "cycle.bootstrap")});
-  Analysis analysis{.pooled = found.back()};
+  const auto end = found.end();
+  Analysis analysis{.pooled = end[-4], .r = end[-3], .vanished = end[-2], .excess = end[-1]};
   for (std::size_t d = 0; d < count; ++d) {
     const auto first = found.begin() + static_cast<std::ptrdiff_t>(d * per_delta);
     const auto size = static_cast<std::ptrdiff_t>(S);
@@ -113,20 +139,30 @@ Analysis analyse(const CycleAnswers& a, const CycleOptions& options, bool bounda
                                .all = first[1],
                                .interior = first[2],
                                .r = first[3],
-                               .observed = {first + 4, first + 4 + size},
-                               .predicted = {first + 4 + size, first + 4 + 2 * size}});
+                               .vanished = first[4],
+                               .mean = first[5],
+                               .observed = {first + 6, first + 6 + size},
+                               .predicted = {first + 6 + size, first + 6 + 2 * size}});
   }
   return analysis;
 }
 
-Figure figure_of(const DeltaResult& d, bool boundary) {
+// Why no phase is left out, or which is.
+std::string about_boundary(const CycleAnswers& a, bool boundary) {
+  if (boundary) {
+    return "The last phase is the boundary phase: it stays weak whatever the gates do, and is left "
+           "out of the main R^2.";
+  }
+  if (a.aligned) return "Windows overlap: there is no boundary phase.";
+  return "Staggered grids: every KV head has a boundary phase of its own, which stays where it is, "
+         "so none is left out, and there the prediction misses.";
+}
+
+Figure figure_of(const DeltaResult& d, const std::string& caption) {
   Figure figure{.kind = Figure::Kind::kLines,
                 .id = fmt::format("delta-{}{}", d.delta < 0 ? "minus-" : "", std::abs(d.delta)),
                 .title = fmt::format("Gates rotated by {}", d.delta),
-                .caption = boundary
-                               ? "The last phase is the boundary phase: it stays weak whatever "
-                                 "the gates do, and is left out of the main R^2."
-                               : "Windows overlap: there is no boundary phase.",
+                .caption = caption,
                 .x_title = "phase",
                 .y_title = "accuracy, %"};
   record::FigureSeries observed{.name = "observed"}, predicted{.name =
@@ -152,6 +188,55 @@ Figure figure_of(const DeltaResult& d, bool boundary) {
   return figure;
 }
 
+// What the rotations did to the pattern, by the intervals over all of them together.
+std::string verb_of(const Analysis& analysis) {
+  const auto above = [](const Estimate& e, double x) { return e.low && *e.low > x; };
+  constexpr double kGood = 0.5, kPoor = 0.25;
+  const Estimate& r2 = analysis.pooled;
+  if (above(analysis.r, 0) && above(analysis.excess, 0)) {
+    return above(r2, kGood) ? "moves the pattern of accuracy as predicted"
+                            : "moves the pattern of accuracy in part";
+  }
+  if (r2.high && *r2.high < kPoor) return "does not move the pattern of accuracy";
+  return "is not shown to move the pattern of accuracy";
+}
+
+std::string sentence_of(const std::string& model, const CycleAnswers& a, const Analysis& analysis,
+                        bool boundary) {
+  std::vector<double> fits, means;
+  for (const DeltaResult& d : analysis.deltas) {
+    if (d.main.value) fits.push_back(*d.main.value);
+    if (d.delta != 0) means.push_back(100 * d.mean.value.value_or(0));
+  }
+  const auto range = [](const std::vector<double>& values, const char* format) {
+    const auto number = [&](double x) { return fmt::format(fmt::runtime(format), x); };
+    const auto [low, high] = std::ranges::minmax(values);
+    return number(low) == number(high) ? number(low)
+                                       : fmt::format("{} to {}", number(low), number(high));
+  };
+  const std::string accuracy =
+      fmt::format("mean accuracy {:.1f}% before, {}% after",
+                  100 * analysis.deltas.front().mean.value.value_or(0), range(means, "{:.1f}"));
+  const std::size_t phases = analysis.deltas.front().observed.size() - (boundary ? 1 : 0);
+  const std::string over =
+      fmt::format("{} rotation{} of {} phases{}", means.size(), means.size() == 1 ? "" : "s",
+                  phases, boundary ? " (the boundary phase left out)" : "");
+  const std::string start = fmt::format("{}: rotating {} gate tensors ", model, a.rotated);
+  const Estimate& r2 = analysis.pooled;
+  if (fits.empty() || !r2.value) {
+    return fmt::format("{}gives no R^2 over {}: the pattern does not vary enough; {}.", start, over,
+                       accuracy);
+  }
+  const std::string interval =
+      r2.low && r2.high ? fmt::format(" [{:.2f} to {:.2f}]", *r2.low, *r2.high) : "";
+  const std::string gone = analysis.vanished.value ? fmt::format(", {:.2f} had it only vanished",
+                                                                 *analysis.vanished.value)
+                                                   : "";
+  return fmt::format("{}{}: R^2 {:.2f}{} over {} together{}, {} one by one; {}.", start,
+                     verb_of(analysis), *r2.value, interval, over, gone, range(fits, "{:.2f}"),
+                     accuracy);
+}
+
 Json data_of(const CycleAnswers& a, const CycleOptions& options, const Analysis& analysis,
              bool boundary) {
   Json deltas = Json::array();
@@ -166,14 +251,26 @@ Json data_of(const CycleAnswers& a, const CycleOptions& options, const Analysis&
                       {"r_squared_without_boundary", boundary ? to_json(d.main) : Json(nullptr)},
                       {"r_squared_all", to_json(d.all)},
                       {"r_squared_interior", boundary ? to_json(d.interior) : Json(nullptr)},
+                      {"r_squared_had_it_vanished", to_json(d.vanished)},
                       {"correlation", to_json(d.r)},
+                      {"mean_accuracy", to_json(d.mean)},
                       {"phases", phases}});
+  }
+  Json same = Json::array();
+  for (const Rotations::Same& s : a.same) {
+    same.push_back({{"delta", s.left_out}, {"same_rotation_as", s.kept}});
   }
   return {{"window", a.window},
           {"stride", options.stride},
+          {"grids", a.aligned ? "aligned" : "staggered"},
+          {"phases_compared", boundary ? options.stride - 1 : options.stride},
+          {"left_out", same},
           {"rotated_tensors", a.rotated},
           {"boundary_phase", boundary ? Json(options.stride - 1) : Json(nullptr)},
           {"pooled_r_squared", to_json(analysis.pooled)},
+          {"pooled_correlation", to_json(analysis.r)},
+          {"pooled_r_squared_had_it_vanished", to_json(analysis.vanished)},
+          {"pooled_excess", to_json(analysis.excess)},
           {"deltas", deltas}};
 }
 
@@ -187,7 +284,9 @@ CycleFit fit_of(std::span<const double> base, std::span<const double> observed, 
     fit.without_boundary = changes(base, observed, delta, true, false).r_squared();
     fit.interior = changes(base, observed, delta, true, true).r_squared();
   }
-  fit.correlation = changes(base, observed, delta, boundary, false).r();
+  const Changes main = changes(base, observed, delta, boundary, false);
+  fit.correlation = main.r();
+  fit.vanished = vanished(main).r_squared();
   return fit;
 }
 
@@ -219,23 +318,20 @@ Findings cycle_findings(const CycleAnswers& a, const CycleOptions& options,
                             : fmt::format("the {} offsets of each stride", options.stride));
   record::FindingsTable table{
       .title = "How well the moved pattern predicts the observed change",
-      .header = {"delta", boundary ? "R^2, boundary dropped" : "R^2", "R^2, all phases",
-                 "R^2, interior", "correlation", "mean accuracy, %"},
+      .header = {"delta", boundary ? "R^2, boundary dropped" : "R^2", "had it vanished",
+                 "R^2, all phases", "R^2, interior", "correlation", "mean accuracy, %"},
       .note =
           "Squared correlation of observed and predicted change over phases; brackets: 95% "
           "bootstrap intervals over items. Interior: also without the phase that the weak "
-          "boundary is predicted to move to. Dashes: fewer than 3 phases, or no change."};
-  std::vector<double> main;
+          "boundary is predicted to move to. Had it vanished: R^2 if every phase had become as "
+          "good "
+          "as their mean. Dashes: fewer than 3 phases, or no change."};
   for (const DeltaResult& d : analysis.deltas) {
-    double mean = 0;
-    for (const Estimate& e : d.observed) {
-      mean += e.value.value_or(0) / static_cast<double>(d.observed.size());
-    }
-    if (d.main.value) main.push_back(*d.main.value);
-    table.rows.push_back({fmt::format("{}", d.delta), estimate_cell(d.main), estimate_cell(d.all),
+    table.rows.push_back({fmt::format("{}", d.delta), estimate_cell(d.main),
+                          estimate_cell(d.vanished), estimate_cell(d.all),
                           boundary ? estimate_cell(d.interior) : "-", estimate_cell(d.r),
-                          fmt::format("{:.1f}", 100 * mean)});
-    if (d.delta != 0) findings.figures.push_back(figure_of(d, boundary));
+                          estimate_cell(d.mean, "{:.1f}", 100)});
+    if (d.delta != 0) findings.figures.push_back(figure_of(d, about_boundary(a, boundary)));
   }
   findings.tables = {std::move(table)};
   findings.data = data_of(a, options, analysis, boundary);
@@ -246,17 +342,7 @@ Findings cycle_findings(const CycleAnswers& a, const CycleOptions& options,
     columns.push_back(&a.right[d]);
   }
   findings.answers = answers_csv(a.modulus, names, columns);
-  findings.sentence = fmt::format("{}: rotating {} gate tensors", model, a.rotated);
-  if (main.empty()) {
-    findings.sentence += " gives no R^2: the pattern does not vary enough over phases.";
-  } else {
-    const auto [low, high] = std::ranges::minmax(main);
-    findings.sentence += fmt::format(
-        " moves the pattern of accuracy with R^2 {:.2f} to {:.2f} over {} rotations{}{}.", low,
-        high, main.size(), boundary ? ", the boundary phase left out" : "",
-        analysis.pooled.value ? fmt::format("; all of them together {:.2f}", *analysis.pooled.value)
-                              : std::string());
-  }
+  findings.sentence = sentence_of(model, a, analysis, boundary);
   findings.notes = {
       "Rotated: the gates' maps and biases per offset, of keys and values, in every chunked layer, "
       "all KV heads together; payload maps, queries and everything else stay.",
@@ -267,8 +353,19 @@ Findings cycle_findings(const CycleAnswers& a, const CycleOptions& options,
       "A rotated model was never trained: its mean accuracy falls, too. R^2 asks only whether the "
       "change over phases has the predicted shape; the correlation's sign says whether it has it "
       "the right way up.",
-      "With a stride of 4 the boundary dropped leaves 3 phases: such an R^2 says little by "
-      "itself."};
+      "With a stride of 4 the boundary dropped leaves 3 phases: such an R^2 says little by itself.",
+      "A pattern that merely vanishes is explained in part, too, since both changes begin at the "
+      "same accuracy. The sentence says that a rotation moves the pattern where the correlation "
+      "over "
+      "all rotations is above 0 and their R^2 above what that would give, both by their 95% "
+      "intervals; \"as predicted\" where R^2 is at least 0.5 by its interval, else \"in part\"; "
+      "that it does not where R^2 is below 0.25 by its interval; and else that it is not shown "
+      "to."};
+  for (const Rotations::Same& s : a.same) {
+    findings.notes.push_back(fmt::format(
+        "Rotations by {} and {} are the same one here: {} was asked.", s.left_out, s.kept, s.kept));
+  }
+  if (!a.aligned) findings.notes.push_back(about_boundary(a, boundary));
   if (a.window > options.stride) {
     findings.notes.push_back(
         "With W > S a token has several offsets and one phase. Over the whole window, a rotation "

@@ -7,6 +7,7 @@
 #include "lab/opened.h"
 #include "model/checkpoint.h"
 #include "model/gate_sums.h"
+#include "task/prompt_set.h"
 #include "train/token_set.h"
 
 namespace kvphase::lab {
@@ -34,13 +35,14 @@ void make_room(GateReading& reading) {
 }
 
 void read_prompts(const Opened& opened, const GateOptions& options, GateReading& reading,
-                  const OnProgress& progress) {
+                  record::RunContext& context, const OnProgress& progress) {
   const task::LookupTask task(options.lookup);
   check_fits(opened, task, kScope);
   const std::vector<Place> places = one_each(task, options.prompts);
   reading.prompts = std::ssize(places);
   reading.tokens = task.longest_prompt();
   if (reading.gates.empty()) return;
+  context.prompt_set_sha256 = prompt_set_sha256(task, places, options.run.scope);
   make_room(reading);
   for_each_batch(
       task, places, options.run, [&](const Batch& batch) { add(opened, batch, reading.gates); },
@@ -48,7 +50,7 @@ void read_prompts(const Opened& opened, const GateOptions& options, GateReading&
 }
 
 void read_text(const Opened& opened, const GateOptions& options, GateReading& reading,
-               const OnProgress& progress) {
+               record::RunContext& context, const OnProgress& progress) {
   constexpr std::int64_t kLongest = 512;
   reading.prompts = options.prompts;
   reading.tokens = std::min(kLongest, opened.config().context_length);
@@ -67,6 +69,15 @@ void read_text(const Opened& opened, const GateOptions& options, GateReading& re
     window =
         static_cast<std::int64_t>(random.uniform_index(static_cast<std::uint64_t>(text.windows())));
   }
+  task::PromptSetHash hash;
+  for (std::size_t row = 0; row < windows.size(); ++row) {
+    task::Prompt window{.item = static_cast<std::int64_t>(row)};
+    std::vector<std::int64_t> tokens(static_cast<std::size_t>(reading.tokens));
+    text.read(windows[row], tokens);
+    window.request.prompt.assign(tokens.begin(), tokens.end());
+    hash.add(window);
+  }
+  context.prompt_set_sha256 = hash.finish_hex();
   for_each_batch(
       reading.prompts, reading.tokens, options.run,
       [&](std::int64_t row, std::span<std::int64_t> tokens) {
@@ -83,6 +94,10 @@ GateReading read_gates(const std::filesystem::path& checkpoint, const GateOption
   identify(opened, context);
   GateReading reading{.why_none = model::why_no_gates(opened.config()),
                       .trace = train::read_gate_trace(checkpoint)};
+  if (reading.trace && !reading.trace->warning.empty()) {
+    context.warnings.push_back(reading.trace->warning);
+    if (reading.trace->text.source.empty()) reading.trace.reset();
+  }
   if (!options.text.empty() && !model::read_training_card(checkpoint).options.contains("data")) {
     context.warnings.push_back(
         "the model was not trained on text: its gates over text say nothing about its task");
@@ -90,7 +105,7 @@ GateReading read_gates(const std::filesystem::path& checkpoint, const GateOption
   for (model::GatePlace& place : model::gates_of(*opened.network)) {
     reading.gates.push_back({.place = std::move(place)});
   }
-  (options.text.empty() ? read_prompts : read_text)(opened, options, reading, progress);
+  (options.text.empty() ? read_prompts : read_text)(opened, options, reading, context, progress);
   return reading;
 }
 

@@ -182,10 +182,12 @@ KnockoutAnswers run_knockouts(const std::filesystem::path& checkpoint,
   const model::ModelConfig& config = opened.config();
   identify(opened, context);
   check_fits(opened, task, kScope);
+  warn_of_rounded_items(options.lookup.items, task.items(), task.modulus(), context);
 
   KnockoutAnswers answers{.items = task.items(), .modulus = task.modulus()};
   answers.sites = knockout_sites(config.layers, config.kv_heads, config.query_heads, options.unit);
   const std::vector<Place> places = all_places(task);
+  context.prompt_set_sha256 = prompt_set_sha256(task, places, options.run.scope);
   answers.position.resize(places.size());
   answers.clean.resize(places.size());
   answers.knocked.assign(answers.sites.size(), std::vector<std::uint8_t>(places.size()));

@@ -32,10 +32,10 @@ struct KnockoutOptions {
   std::int64_t stride = 0;     // S: folds residues to phases; divides lookup.modulus
   Replacement replacement = Replacement::kMean;
   HeadUnit unit = HeadUnit::kKvHeads;
-  std::int64_t calibration = 480;  // prompts of other items, all residues alike often
-  std::uint64_t seed = 1;          // of calibration and resampling
-  std::int64_t replicates = 2000;  // bootstrap
-  std::int64_t permutations = 10000;
+  std::int64_t calibration = 480;     // prompts of other items, all residues alike often
+  std::uint64_t seed = 1;             // of calibration and resampling
+  std::int64_t replicates = 2000;     // bootstrap
+  std::int64_t permutations = 10000;  // and draws of items, of the two tests
   RunOptions run;
   bool separately = false;  // a prefill per knockout: the plain way, to compare speed and answers
 };
@@ -70,14 +70,23 @@ KnockoutAnswers run_knockouts(const std::filesystem::path& checkpoint,
                               const KnockoutOptions& options, record::RunContext& context,
                               const OnProgress& progress = {});
 
-// The analysis: relative change per residue and phase with bootstrap intervals over items, and for
-// every site a permutation test of "its loss depends on phase", Holm's correction over all sites.
+// The analysis: relative change per residue and phase and the net change of accuracy in points,
+// with bootstrap intervals over items; two tests per site, each with Holm's correction over all
+// sites.
 //
 // Relative change 100 (knocked - clean) / clean per residue, averaged over the residues of a phase.
-// The test looks at prompts that are right without the knockout: under the null the share of them
-// that stays right is the same at every phase, so which of an item's prompts are lost is
-// exchangeable over its positions. (All prompts would not do: a head that costs every phase the
-// same share of its right answers loses most where most was right.)
+// Its largest loss minus its mean loss is a maximum, above 0 for noise alone; so the same stands
+// beside it with the phase chosen in one half of the items and measured in the other, both ways
+// round (0 on average where phases are alike).
+//
+// Net (the sentence counts it): every phase keeps the same share c of its accuracy, net of what is
+// gained, so that knocked - c clean is 0 on average at each; its sum of squares over phases against
+// that of items drawn with replacement, around what was found (Davison and Hinkley 1997, 4.4).
+// Permuting inside items would not do: what is right differs by phase, so prompts are not
+// exchangeable.
+// Lost, by permutation inside items: of the prompts that are right without the knockout the same
+// share stays right at every phase. Gains are not seen, so it also rejects where phases differ only
+// in how near the margin their answers are.
 record::Findings knockout_findings(const KnockoutAnswers& answers, const KnockoutOptions& options,
                                    const record::RunContext& context);
 

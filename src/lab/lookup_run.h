@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 namespace kvphase::lab {
 
@@ -11,6 +12,7 @@ struct RunOptions {
   std::int64_t threads = 1;
   // Prompt tokens in one pass: more is faster until it no longer fits the cache.
   std::int64_t batch_tokens = 4096;
+  std::string scope = "lab";  // whose error it is when the user stops it
 };
 
 // Prompts done of all. Called from one thread at a time.

@@ -4,8 +4,10 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/stop.h"
 #include "model/checkpoint.h"
 #include "model/threads.h"
+#include "task/prompt_set.h"
 
 namespace kvphase::lab {
 
@@ -59,6 +61,16 @@ std::vector<Place> one_each(const task::LookupTask& task, std::int64_t count) {
   return places;
 }
 
+std::string prompt_set_sha256(const task::LookupTask& task, const std::vector<Place>& places,
+                              const std::string& scope) {
+  task::PromptSetHash hash;
+  for (const Place& place : places) {
+    base::stop_if_requested(scope);
+    hash.add(task.prompt(place.item, place.residue));
+  }
+  return hash.finish_hex();
+}
+
 namespace {
 
 // fill() gives a batch that has its first row its tokens [end - first, length].
@@ -74,6 +86,7 @@ void for_each_slice(std::int64_t all, std::int64_t length, const RunOptions& opt
     const torch::NoGradGuard no_grad;
     const std::int64_t end = model::shard_begin(batches, shards, shard + 1);
     for (std::int64_t b = model::shard_begin(batches, shards, shard); b < end; ++b) {
+      base::stop_if_requested(options.scope);
       const std::int64_t last = std::min(all, (b + 1) * size);
       Batch batch{.first = static_cast<std::size_t>(b * size)};
       fill(batch, last);

@@ -46,6 +46,11 @@ std::vector<Place> all_places(const task::LookupTask& task);
 // `count` items, each at one residue, all residues alike often.
 std::vector<Place> one_each(const task::LookupTask& task, std::int64_t count);
 
+// Of the prompts at these places, in their order; of all_places() the number that an audit of the
+// same prompts has. Throws kInterrupted, too.
+std::string prompt_set_sha256(const task::LookupTask& task, const std::vector<Place>& places,
+                              const std::string& scope);
+
 struct Batch {
   std::size_t first = 0;              // its first prompt among all places
   std::vector<task::Prompt> prompts;  // B
@@ -57,6 +62,7 @@ struct Batch {
 };
 
 // Calls work for every batch, on several threads at once where threads > 1. Without gradients.
+// Throws kInterrupted between two batches when the user asked to stop.
 void for_each_batch(const task::LookupTask& task, const std::vector<Place>& places,
                     const RunOptions& options, const std::function<void(const Batch&)>& work,
                     const OnProgress& progress = {});

@@ -219,6 +219,7 @@ ReadoutAnswers run_readout(const std::filesystem::path& checkpoint, const Readou
   identify(opened, context);
   const task::LookupTask task(options.lookup);
   check_fits(opened, task, kScope);
+  warn_of_rounded_items(options.lookup.items, task.items(), task.modulus(), context);
   check_stride(options.stride, task.modulus(), kScope);
   ReadoutAnswers answers{.items = task.items(), .modulus = task.modulus()};
   answers.readers = readers_of(opened);
@@ -229,6 +230,7 @@ ReadoutAnswers run_readout(const std::filesystem::path& checkpoint, const Readou
   calibrate(opened, options, answers);
 
   const std::vector<Place> places = all_places(task);
+  context.prompt_set_sha256 = prompt_set_sha256(task, places, options.run.scope);
   for (auto& right : answers.right) right.resize(places.size());
   for (std::int64_t layer = 0; layer < opened.config().layers; ++layer) {
     if (!reaches_far(opened, layer)) continue;

@@ -16,6 +16,15 @@ void check_stride(std::int64_t stride, std::int64_t modulus, std::string_view sc
                           stride, modulus, 2 * stride);
 }
 
+void warn_of_rounded_items(std::int64_t wanted, std::int64_t asked, std::int64_t modulus,
+                           record::RunContext& context) {
+  if (wanted == asked) return;
+  context.warnings.push_back(
+      fmt::format("{} items are asked, not {}: a multiple of the {} residues, so that target "
+                  "positions are alike at all of them",
+                  asked, wanted, modulus));
+}
+
 std::vector<std::string> names_of_phases(std::int64_t stride) {
   std::vector<std::string> names;
   for (std::int64_t phase = 0; phase < stride; ++phase) names.push_back(fmt::format("{}", phase));

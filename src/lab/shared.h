@@ -18,6 +18,10 @@ namespace kvphase::lab {
 // phase is seen at two residues.
 void check_stride(std::int64_t stride, std::int64_t modulus, std::string_view scope);
 
+// Warns where another number of items is asked than was wanted: a multiple of the modulus.
+void warn_of_rounded_items(std::int64_t wanted, std::int64_t asked, std::int64_t modulus,
+                           record::RunContext& context);
+
 std::vector<std::string> names_of_phases(std::int64_t stride);  // "0", "1", ...
 
 // Pearson's; empty for fewer than two points or where one side is constant.
