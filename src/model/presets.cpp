@@ -115,7 +115,8 @@ std::vector<Design> all_designs() {
 
 // "w6s6-4kv-tail-staggered": the paper's kernel with any window, stride and number of KV heads.
 std::optional<Design> design_by_numbers(std::string_view name) {
-  static const std::regex kForm("w([0-9]{1,4})s([0-9]{1,4})-([0-9]{1,3})kv(-tail)?(-staggered)?");
+  static const std::regex kForm(
+      "w([1-9][0-9]{0,3})s([1-9][0-9]{0,3})-([1-9][0-9]{0,2})kv(-tail)?(-staggered)?");
   std::cmatch part;
   if (!std::regex_match(name.data(), name.data() + name.size(), part, kForm)) return std::nullopt;
   Design design{.name = std::string(name),

@@ -58,7 +58,9 @@ TEST(Presets, OfAnyWindowStrideAndNumberOfHeadsAreNamedByThem) {
   EXPECT_EQ(preset("small/w4s4-3kv").query_heads, 6);
   EXPECT_FALSE(is_design("w4s6-2kv")) << "the stride is longer than the window";
   EXPECT_FALSE(is_design("w4s4-1kv-staggered")) << "one head";
-  EXPECT_FALSE(is_design("w4s4"));
+  for (const char* name : {"w4s4", "w4s4-0kv", "w0s0-1kv", "w4s4-1kv-tail-staggered-x", ""}) {
+    EXPECT_FALSE(is_design(name)) << name;
+  }
   EXPECT_THROW(preset("small/w4s6-2kv"), base::Error);
   EXPECT_THROW(preset("tiny/w4s4-2kv"), base::Error);
 }
