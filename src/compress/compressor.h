@@ -18,16 +18,18 @@ struct Entries {
 
 class Compressor : public torch::nn::Module {
  public:
-  // Matrices [n_i, C] that compress() wants the layer's normalised inputs multiplied with:
+  // Matrices [n_i, C] that compress() wants all of the layer's normalised inputs multiplied with:
   // attention does it together with its own projections, in one product.
   virtual std::vector<torch::Tensor> projections() const = 0;
 
-  // projected holds [B, T, n_i] in the order of projections(); keys and values [B, T, G, D] are the
+  // inputs [B, T, C]: the layer's normalised inputs. projected holds [B, T, n_i] in the order of
+  // projections(); keys and values [B, T, G, D] are the
   // exact tokens' own projections (values undefined with tied K/V). grid counts tokens from the
   // first one given. Entry j of head g may depend on the tokens of its window only; a head with
   // fewer than M entries has meaningless last ones.
-  virtual Entries compress(const std::vector<torch::Tensor>& projected, const torch::Tensor& keys,
-                           const torch::Tensor& values, const kernels::ChunkGrid& grid) const = 0;
+  virtual Entries compress(const torch::Tensor& inputs, const std::vector<torch::Tensor>& projected,
+                           const torch::Tensor& keys, const torch::Tensor& values,
+                           const kernels::ChunkGrid& grid) const = 0;
 };
 
 }  // namespace kvphase::compress

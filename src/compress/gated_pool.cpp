@@ -1,8 +1,64 @@
 #include "compress/gated_pool.h"
 
+#include <cassert>
 #include <string>
 
 namespace kvphase::compress {
+namespace {
+
+// Offsets that a token has in windows of one head, at most.
+std::int64_t visits(std::int64_t window, std::int64_t stride) {
+  return (window + stride - 1) / stride;
+}
+
+// [S, V, G]: row of a matrix [W, G, ...] that tokens of each class mod S need for visit v: token t
+// is at offset i = (t + W - 1 - first_end[g]) mod S + v S of windows of head g. Offsets beyond W
+// are read by no window; any row does.
+torch::Tensor rows_of_classes(const kernels::ChunkGrid& grid) {
+  const auto heads = static_cast<std::int64_t>(grid.first_end.size());
+  std::vector<std::int64_t> rows;
+  for (std::int64_t token = 0; token < grid.stride; ++token) {
+    for (std::int64_t visit = 0; visit < visits(grid.window, grid.stride); ++visit) {
+      for (std::int64_t head = 0; head < heads; ++head) {
+        const std::int64_t end = grid.first_end[static_cast<std::size_t>(head)] % grid.stride;
+        const std::int64_t first = (token + grid.window - 1 - end + grid.stride) % grid.stride;
+        rows.push_back((first + visit * grid.stride) % grid.window * heads + head);
+      }
+    }
+  }
+  return torch::tensor(rows, torch::TensorOptions().dtype(torch::kLong));
+}
+
+// inputs [B, T, C] times matrices [W*G*X, C] where their offsets meet the tokens: [B, T, V*G*X]
+// each, V = visits(W, S), as matrices of V maps would give it: offset i is visit i / S.
+std::vector<torch::Tensor> multiply_by_offset(const torch::Tensor& inputs,
+                                              const std::vector<torch::Tensor>& matrices,
+                                              const kernels::ChunkGrid& grid) {
+  const std::int64_t batch = inputs.size(0), tokens = inputs.size(1), width = inputs.size(2);
+  const std::int64_t stride = grid.stride, blocks = (tokens + stride - 1) / stride;
+  const torch::Tensor rows = rows_of_classes(grid).to(inputs.device());
+  const auto heads = static_cast<std::int64_t>(grid.first_end.size());
+  std::vector<torch::Tensor> chosen;
+  std::vector<std::int64_t> sizes;
+  for (const torch::Tensor& matrix : matrices) {
+    chosen.push_back(matrix.view({grid.window * heads, -1})
+                         .index_select(0, rows)
+                         .view({stride, -1, width}));  // [S, V*G*X, C]
+    sizes.push_back(chosen.back().size(1));
+  }
+  const torch::Tensor classes = torch::constant_pad_nd(inputs, {0, 0, 0, blocks * stride - tokens})
+                                    .view({batch, blocks, stride, width})
+                                    .permute({2, 0, 1, 3})
+                                    .reshape({stride, batch * blocks, width});
+  return torch::bmm(classes, torch::cat(chosen, 1).transpose(1, 2))
+      .view({stride, batch, blocks, -1})
+      .permute({1, 2, 0, 3})
+      .reshape({batch, blocks * stride, -1})
+      .narrow(1, 0, tokens)
+      .split_with_sizes(sizes, -1);
+}
+
+}  // namespace
 
 GatedPool::GatedPool(const GatedPoolOptions& options) : options_(options) {
   keys_ = make_branch("k");
@@ -32,34 +88,58 @@ GatedPool::Branch GatedPool::make_branch(const std::string& name) {
 std::vector<torch::Tensor> GatedPool::projections() const {
   std::vector<torch::Tensor> matrices;
   for (const Branch* branch : {&keys_, &values_}) {
-    if (branch->gate) matrices.push_back(branch->gate->weight);
-    if (branch->payload) matrices.push_back(branch->payload->weight);
+    if (branch->gate && !by_offset(options_.gate_maps)) matrices.push_back(branch->gate->weight);
+    if (branch->payload && !by_offset(options_.payload_maps)) {
+      matrices.push_back(branch->payload->weight);
+    }
   }
   return matrices;
 }
 
-kernels::Gate GatedPool::gate(const Branch& branch, const torch::Tensor& logits) const {
+bool GatedPool::by_offset(std::int64_t maps) const {
+  return maps == options_.window && visits(options_.window, options_.stride) < maps;
+}
+
+kernels::Gate GatedPool::gate(const Branch& branch, const torch::Tensor& logits,
+                              std::int64_t maps) const {
   const GatedPoolOptions& o = options_;
   kernels::Gate gate;
-  gate.logits =
-      logits.reshape({logits.size(0), logits.size(1), o.gate_maps, o.kv_heads, o.gate_width});
+  gate.logits = logits.reshape({logits.size(0), logits.size(1), maps, o.kv_heads, o.gate_width});
   if (branch.gate->bias.defined()) {
     gate.bias = branch.gate->bias.view({o.window, o.kv_heads, o.gate_width});
   }
   return gate;
 }
 
-Entries GatedPool::compress(const std::vector<torch::Tensor>& projected, const torch::Tensor& keys,
+Entries GatedPool::compress(const torch::Tensor& inputs,
+                            const std::vector<torch::Tensor>& projected, const torch::Tensor& keys,
                             const torch::Tensor& values, const kernels::ChunkGrid& grid) const {
   const GatedPoolOptions& o = options_;
-  std::size_t next = 0;
+  assert(grid.window == o.window && grid.stride == o.stride);
+  std::vector<torch::Tensor> matrices;
+  for (const Branch* branch : {&keys_, &values_}) {
+    if (branch->gate && by_offset(o.gate_maps)) matrices.push_back(branch->gate->weight);
+    if (branch->payload && by_offset(o.payload_maps)) matrices.push_back(branch->payload->weight);
+  }
+  std::vector<torch::Tensor> apart;
+  if (!matrices.empty()) apart = multiply_by_offset(inputs, matrices, grid);
+
+  std::size_t next = 0, next_apart = 0;
+  // The products with the next matrix of so many maps, and as how many maps they are laid out.
+  const auto take = [&](std::int64_t maps) {
+    return by_offset(maps) ? std::pair(apart.at(next_apart++), visits(o.window, o.stride))
+                           : std::pair(projected.at(next++), maps);
+  };
   const auto pool = [&](const Branch& branch, const torch::Tensor& exact) {
     kernels::Gate gates;
-    if (branch.gate) gates = gate(branch, projected.at(next++));
+    if (branch.gate) {
+      const auto [logits, maps] = take(o.gate_maps);
+      gates = gate(branch, logits, maps);
+    }
     torch::Tensor payload = exact.unsqueeze(2);
     if (branch.payload) {
-      payload = projected.at(next++).reshape(
-          {exact.size(0), exact.size(1), o.payload_maps, o.kv_heads, o.head_width});
+      const auto [product, maps] = take(o.payload_maps);
+      payload = product.reshape({exact.size(0), exact.size(1), maps, o.kv_heads, o.head_width});
     }
     return kernels::pool_chunks(gates, payload, grid);
   };
@@ -73,7 +153,8 @@ torch::Tensor GatedPool::weights(const torch::Tensor& inputs, const kernels::Chu
                                  bool of_values) const {
   const Branch& branch = of_values ? values_ : keys_;
   const kernels::Gate gates =
-      branch.gate ? gate(branch, torch::linear(inputs, branch.gate->weight)) : kernels::Gate{};
+      branch.gate ? gate(branch, torch::linear(inputs, branch.gate->weight), options_.gate_maps)
+                  : kernels::Gate{};
   return kernels::gate_weights(gates, grid, inputs.size(1), inputs.options());
 }
 

@@ -19,6 +19,7 @@ struct GatedPoolOptions {
   std::int64_t kv_heads = 1;      // G
   std::int64_t head_width = 0;    // D
   std::int64_t window = 1;        // W
+  std::int64_t stride = 1;        // S, of every grid that compress() is given
   std::int64_t gate_width = 0;    // E: 0 uniform gates (a mean), 1 scalar, D vector
   std::int64_t gate_maps = 1;     // K: 1 for all offsets, W one each, between: offset i uses i / S
   bool gate_bias = true;          // per offset and gate channel
@@ -26,6 +27,8 @@ struct GatedPoolOptions {
   bool tied = false;              // no value branch
 };
 
+// Maps of their own for every offset are applied where they are used alone: a token is at ceil(W/S)
+// offsets of a head's windows, not at W, so with W = S that is a W-th of the products.
 // Parameters of the key branch (the value branch has the same, v_...):
 //   k_gate.weight [K*G*E, C], k_gate.bias [W, G*E], k_payload.weight [K'*G*D, C].
 class GatedPool : public Compressor {
@@ -33,8 +36,9 @@ class GatedPool : public Compressor {
   explicit GatedPool(const GatedPoolOptions& options);
 
   std::vector<torch::Tensor> projections() const override;
-  Entries compress(const std::vector<torch::Tensor>& projected, const torch::Tensor& keys,
-                   const torch::Tensor& values, const kernels::ChunkGrid& grid) const override;
+  Entries compress(const torch::Tensor& inputs, const std::vector<torch::Tensor>& projected,
+                   const torch::Tensor& keys, const torch::Tensor& values,
+                   const kernels::ChunkGrid& grid) const override;
 
   // Gate weights [B, M, G, W, E] of the key or the value branch for normalised inputs [B, T, C],
   // for looking into a model.
@@ -52,8 +56,10 @@ class GatedPool : public Compressor {
   };
 
   Branch make_branch(const std::string& name);
-  // logits [B, T, K*G*E]
-  kernels::Gate gate(const Branch& branch, const torch::Tensor& logits) const;
+  // Are `maps` maps applied to the tokens at their offsets alone?
+  bool by_offset(std::int64_t maps) const;
+  // logits [B, T, maps*G*E]
+  kernels::Gate gate(const Branch& branch, const torch::Tensor& logits, std::int64_t maps) const;
 
   GatedPoolOptions options_;
   Branch keys_;

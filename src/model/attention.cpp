@@ -19,6 +19,7 @@ std::shared_ptr<compress::Compressor> make_compressor(const ModelConfig& config)
       .kv_heads = config.kv_heads,
       .head_width = config.head_width,
       .window = chunk.window,
+      .stride = chunk.stride,
       .gate_width = gate_width,
       .gate_maps = gate_map_count(chunk),
       .gate_bias = chunk.gate_bias,
@@ -130,10 +131,11 @@ torch::Tensor Attention::finish_key(const torch::Tensor& keys,
                             table);
 }
 
-Attention::Keyed Attention::entries(const Projected& projected, const kernels::ChunkGrid& grid,
-                                    std::int64_t first, const kernels::RopeTable& table) const {
+Attention::Keyed Attention::entries(const torch::Tensor& inputs, const Projected& projected,
+                                    const kernels::ChunkGrid& grid, std::int64_t first,
+                                    const kernels::RopeTable& table) const {
   const compress::Entries pooled =
-      compressor_->compress(projected.compressor, projected.keys, projected.values, grid);
+      compressor_->compress(inputs, projected.compressor, projected.keys, projected.values, grid);
   const torch::Tensor positions = entry_positions(
       grid, projected.keys.size(1), first, config_.chunk.entry_position, projected.keys.device());
   Keyed entries;
@@ -161,7 +163,7 @@ torch::Tensor Attention::forward(const torch::Tensor& inputs, const torch::Tenso
     attention.queries = finish_query(projected.queries, table.at(all).per_head());
   }
   if (chunked_ && grid_.completed(tokens) > 0) {
-    const Keyed entry = entries(projected, grid_, 0, table);
+    const Keyed entry = entries(inputs, projected, grid_, 0, table);
     attention.entry_keys = entry.keys;
     attention.entry_values = entry.values;
   }
@@ -207,7 +209,7 @@ kernels::Attention Attention::extend(const torch::Tensor& inputs, compress::Laye
   if (chunked_) {
     const kernels::ChunkGrid next = compress::upcoming(grid_, before, first);
     if (next.completed(waiting.size(1)) > 0) {
-      const Keyed fresh = entries(projected, next, first, table);
+      const Keyed fresh = entries(waiting, projected, next, first, table);
       for (std::size_t head = 0; head < cache.entry_keys.size(); ++head) {
         const auto index = static_cast<std::int64_t>(head);
         const std::int64_t count = next.completed(head, waiting.size(1));

@@ -72,8 +72,10 @@ class Attention : public torch::nn::Module {
   torch::Tensor split_heads(const torch::Tensor& x) const;  // [B, T, heads * D] as [B, T, heads, D]
   torch::Tensor finish_query(const torch::Tensor& queries, const kernels::RopeTable& table) const;
   torch::Tensor finish_key(const torch::Tensor& keys, const kernels::RopeTable& table) const;
-  // Entries of the windows of `grid`, which counts from position `first`.
-  Keyed entries(const Projected& projected, const kernels::ChunkGrid& grid, std::int64_t first,
+  // Entries of the windows of `grid`, which counts from position `first`, of inputs and their
+  // products.
+  Keyed entries(const torch::Tensor& inputs, const Projected& projected,
+                const kernels::ChunkGrid& grid, std::int64_t first,
                 const kernels::RopeTable& table) const;
   // Adds the tokens to the cache; returns what their queries, still missing, attend to.
   kernels::Attention extend(const torch::Tensor& inputs, compress::LayerCache& cache,
