@@ -9,6 +9,7 @@
 """
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -115,30 +116,29 @@ def folded(clean, stride):
                           for phase in range(stride))]
 
 
+def counted(tally):
+    return "{significant} of {tested} ({all})".format(**tally)
+
+
 def knockout_table():
-    lines = ["| run | clean accuracy by phase, % | heads whose loss depends on phase, of those tested (all) | layers | "
-             "most phase-concentrated of these: largest loss, % of clean accuracy |",
-             "|---|---|---|---|---|"]
+    lines = ["| run | clean accuracy by phase, % | heads whose net change depends on phase, of those tested (all) | layers | "
+             "heads, right answers alone | most phase-concentrated heads by net change: largest loss, % of clean accuracy; minus the "
+             "mean loss, the phase chosen on other items |",
+             "|---|---|---|---|---|---|"]
     for run, result in rows_of("knockout"):
         data = result["data"]
-        tally = {True: [0, 0, 0], False: [0, 0, 0]}  # dependent, tested, all
-        named = []
-        for site in data["sites"]:
-            counts = tally[site["whole_layer"]]
-            counts[2] += 1
-            counts[1] += site["p_holm"] is not None
-            if site["p_holm"] is not None and site["p_holm"] <= 0.05:
-                counts[0] += 1
-                if not site["whole_layer"]:
-                    named.append(site)
-        named.sort(key=lambda site: -(site["largest_loss_minus_mean"]["value"] or 0))
+        net, lost = data["net_depends_on_phase"], data["loss_depends_on_phase"]
+        named = [site for site in data["sites"] if not site["whole_layer"]
+                 and (site["net_depends_on_phase"]["p_holm"] or 1) <= data["level"]
+                 and site["largest_loss_minus_mean_crossed"]["value"] is not None]
+        named.sort(key=lambda site: -site["largest_loss_minus_mean_crossed"]["value"])
         text = "; ".join(
             f"{site['name']}: {percent(site['change_by_phase'][site['largest_loss_at_phase']])} at "
-            f"phase {site['largest_loss_at_phase']}, {site['mean_change']['value']:.1f} on average"
+            f"phase {site['largest_loss_at_phase']}; {percent(site['largest_loss_minus_mean_crossed'])}"
             for site in named[:2])
-        lines.append("| {} | {} | {} of {} ({}) | {} of {} ({}) | {} |".format(
+        lines.append("| {} | {} | {} | {} | {} | {} |".format(
             link(run), " ".join(f"{a:.1f}" for a in folded(data["clean"], data["stride"])),
-            *tally[False], *tally[True], text or "none"))
+            counted(net["heads"]), counted(net["layers"]), counted(lost["heads"]), text or "none"))
     return lines
 
 
@@ -170,31 +170,48 @@ def gate_table():
     return lines
 
 
+DELTAS = (-3, -2, -1, 1, 2, 3)
+
+
+def by_delta(data, text_of):
+    """A cell per rotation; one that is the same as another names it."""
+    texts = {delta["delta"]: text_of(delta) for delta in data["deltas"]}
+    texts.update({same["delta"]: f"as {same['same_rotation_as']:+d}" for same in data["left_out"]})
+    return " | ".join(texts.get(delta, "-") for delta in DELTAS)
+
+
 def cycle_table():
-    lines = ["| run | -3 | -2 | -1 | +1 | +2 | +3 | all together |", "|---|---|---|---|---|---|---|---|"]
+    lines = ["| run | phases | -3 | -2 | -1 | +1 | +2 | +3 | all together | had the pattern vanished | in words |",
+             "|---|---|---|---|---|---|---|---|---|---|---|"]
+
+    def fit(delta):
+        # Where windows overlap no phase is a boundary, and all phases count.
+        text = percent(delta["r_squared_without_boundary"] or delta["r_squared_all"], 2)
+        correlation = delta["correlation"]["value"]
+        return text + (" (inverted)" if correlation is not None and correlation < 0 else "")
+
     for run, result in rows_of("cycle"):
         data = result["data"]
-        cells = []
-        for delta in data["deltas"]:
-            if delta["delta"] == 0:
-                continue
-            # Where windows overlap no phase is a boundary, and all phases count.
-            text = percent(delta["r_squared_without_boundary"] or delta["r_squared_all"], 2)
-            correlation = delta["correlation"]["value"]
-            cells.append(text + (" (inverted)" if correlation is not None and correlation < 0 else ""))
-        lines.append(f"| {link(run)} | " + " | ".join(cells)
-                     + f" | {percent(data['pooled_r_squared'], 2)} |")
+        verb = re.search(r"(moves the pattern of accuracy as predicted|moves the pattern of accuracy in part|"
+                         r"does not move|is not shown to move|gives no R\^2)", result["sentence"]).group(1)
+        lines.append(f"| {link(run)} | {data['phases_compared']} | {by_delta(data, fit)} | "
+                     f"{percent(data['pooled_r_squared'], 2)} | "
+                     f"{percent(data['pooled_r_squared_had_it_vanished'], 2)} | "
+                     f"{verb.replace(' the pattern of accuracy', '')} |")
     return lines
 
 
 def cycle_more_table():
     lines = ["| run | | -3 | -2 | -1 | +1 | +2 | +3 |", "|---|---|---|---|---|---|---|---|"]
     for run, result in rows_of("cycle"):
-        for name, key in (("all", "r_squared_all"), ("interior", "r_squared_interior")):
-            cells = [percent({"value": (d[key] or {}).get("value")}, 2)
-                     for d in result["data"]["deltas"] if d["delta"] != 0]
-            if set(cells) != {"-"}:
-                lines.append(f"| {run} | {name} | " + " | ".join(cells) + " |")
+        data = result["data"]
+        for name, key in (("all phases", "r_squared_all"), ("interior", "r_squared_interior"),
+                          ("had it vanished", "r_squared_had_it_vanished")):
+            if any((d[key] or {}).get("value") is not None for d in data["deltas"]):
+                lines.append(f"| {run} | {name} | " + by_delta(data, lambda d: percent(d[key], 2)) + " |")
+        before = next(d for d in data["deltas"] if d["delta"] == 0)["mean_accuracy"]["value"]
+        lines.append(f"| {run} | mean accuracy, %, {100 * before:.1f} before | "
+                     + by_delta(data, lambda d: share(d["mean_accuracy"])) + " |")
     return lines
 
 
