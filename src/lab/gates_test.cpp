@@ -170,6 +170,9 @@ TEST_F(GatesFolder, TextInShardsTakesThePlaceOfPromptsAndIsNamed) {
   EXPECT_FALSE(f.options.contains("task"));
   EXPECT_EQ(f.data.at("gates").size(), 4U);
   EXPECT_EQ(gates_over(options.text.front()).data, f.data);
+  options.seed = 2;
+  EXPECT_NE(gates_over(options.text.front()).data, f.data) << "windows at random places";
+  options.seed = 1;
   EXPECT_NE(gates_over(text("b", 60, 2)).data, f.data);
   options.text = {text("c", 257, 3)};
   record::RunContext context;
