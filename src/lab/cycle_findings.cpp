@@ -218,9 +218,11 @@ std::string sentence_of(const std::string& model, const CycleAnswers& a, const A
       fmt::format("mean accuracy {:.1f}% before, {}% after",
                   100 * analysis.deltas.front().mean.value.value_or(0), range(means, "{:.1f}"));
   const std::size_t phases = analysis.deltas.front().observed.size() - (boundary ? 1 : 0);
-  const std::string over =
-      fmt::format("{} rotation{} of {} phases{}", means.size(), means.size() == 1 ? "" : "s",
-                  phases, boundary ? " (the boundary phase left out)" : "");
+  const char* which = boundary    ? " (the boundary phase left out)"
+                      : a.aligned ? ""
+                                  : " (staggered grids: every head's boundary phase stays put)";
+  const std::string over = fmt::format("{} rotation{} of {} phases{}", means.size(),
+                                       means.size() == 1 ? "" : "s", phases, which);
   const std::string start = fmt::format("{}: rotating {} gate tensors ", model, a.rotated);
   const Estimate& r2 = analysis.pooled;
   if (fits.empty() || !r2.value) {

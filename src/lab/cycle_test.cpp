@@ -128,6 +128,7 @@ TEST(Cycle, OnStaggeredGridsNoPhaseIsLeftOutAndTheReportSaysWhatIsPredicted) {
   a.aligned = false;
   const record::Findings f = cycle_findings(a, made_up_options(), {});
   EXPECT_EQ(f.data.at("grids"), "staggered");
+  EXPECT_THAT(f.sentence, HasSubstr("of 4 phases (staggered grids: every head's boundary phase"));
   EXPECT_EQ(f.data.at("phases_compared"), 4);
   EXPECT_THAT(f.figures.front().caption,
               HasSubstr("every KV head has a boundary phase of its own"));

@@ -178,9 +178,10 @@ std::string sentence_of(const std::string& model, const KnockoutAnswers& a,
     std::set<std::string> reasons;
     for (const SiteResult& r : results) reasons.insert(r.net.reason);
     return fmt::format(
-        "{}: whether the net change of accuracy depends on phase could be tested for none of {} "
-        "heads and {} layers ({}).",
-        model, heads.all, layers.all, fmt::join(reasons, "; "));
+        "{}: whether the net change of accuracy depends on phase could be tested for none of {}{} "
+        "layers ({}).",
+        model, heads.all > 0 ? fmt::format("{} heads and ", heads.all) : "", layers.all,
+        fmt::join(reasons, "; "));
   }
   std::optional<std::size_t> top;
   for (std::size_t s = 0; s < results.size(); ++s) {

@@ -165,6 +165,11 @@ TEST(Knockout, WhereNothingCanBeTestedTheSentenceSaysSoInPlaceOfNo) {
   const std::string sentence = knockout_findings(a, folded_by_four(), {}).sentence;
   EXPECT_THAT(sentence, HasSubstr("could be tested for none of 1 heads and 1 layers (every right "
                                   "answer is lost; no answer changes)"));
+  KnockoutAnswers layer = a;
+  layer.sites.erase(layer.sites.begin());
+  layer.knocked.erase(layer.knocked.begin());
+  EXPECT_THAT(knockout_findings(layer, folded_by_four(), {}).sentence,
+              HasSubstr("for none of 1 layers (every right answer is lost)"));
   a.knocked[1] = a.clean;
   a.knocked[1][0] = 1 - a.knocked[1][0];
   const record::Findings f = knockout_findings(a, folded_by_four(), {});
