@@ -34,6 +34,7 @@ EVERY_SEED = [
     ("gates", "w12s12-1kv", ""),
     ("cycle", "w8s8-1kv", "--delta -3..3"),
     ("cycle", "w8s8-4kv", "--delta -3..3"),
+    ("cycle", "w8s8-4kv-staggered", "--delta -3..3"),
     ("cycle", "w12s12-1kv", "--delta -3..3"),
     ("cycle", "w4s4-1kv", "--delta -3..3"),
     ("cycle", "w8s4-1kv", "--delta -3..3"),
