@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The model-side tables of docs/mitigations.md, between its <!-- NAME --> and <!-- end --> lines, from
+"""The tables of docs/model_mitigations.md, between its <!-- NAME --> and <!-- end --> lines, from
 docs/mitigations/table.csv and pairs.csv as `kvphase compare` writes them.
 
   tools/mitigation_tables.py
@@ -96,4 +96,4 @@ def pair_table():
 
 
 if __name__ == "__main__":
-    write_tables(ROOT / "docs" / "mitigations.md", {"models": model_table, "model-pairs": pair_table})
+    write_tables(ROOT / "docs" / "model_mitigations.md", {"models": model_table, "model-pairs": pair_table})

@@ -1,8 +1,8 @@
 #!/bin/sh
 # The study of docs/study_text.md: text from Debian packages, a pair of models trained on it, an audit by phase of each.
 # Safe to run again: what is finished is kept, what was interrupted is resumed.
-# Usage: tools/study_text.sh FOLDER STEPS [JOB...]     a JOB is text- or mixture- and full, w8s8, w4s4 or w4s4-staggered
-# Without a JOB: text-full, text-w8s8, mixture-full, mixture-w8s8, mixture-w4s4 and mixture-w4s4-staggered.
+# Usage: tools/study_text.sh FOLDER STEPS [JOB...]     a JOB is text- or mixture- and a name in docs/study_text, e.g. text-w8s8
+# Without a JOB: text-full, text-w8s8 and every mixture.
 set -eu
 if [ $# -lt 2 ]; then
   sed -n '2,5s/^# //p' "$0" >&2
@@ -46,7 +46,7 @@ train() {  # JOB CONFIG LOOKUP_SHARE
   done
 }
 
-[ $# -gt 0 ] || set -- text-full text-w8s8 mixture-full mixture-w8s8 mixture-w4s4 mixture-w4s4-staggered
+[ $# -gt 0 ] || set -- text-full text-w8s8 mixture-full mixture-w8s8 mixture-w4s4 mixture-w4s4-staggered mixture-w8s8-4kv mixture-w8s8-4kv-staggered
 for job in "$@"; do
   model=${job#*-}
   if [ ! -f "$configs/$model.json" ]; then
