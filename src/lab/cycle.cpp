@@ -132,7 +132,7 @@ CycleAnswers run_cycle(const std::filesystem::path& checkpoint, const CycleOptio
   CycleAnswers answers{.items = task.items(), .modulus = task.modulus()};
   if (!model::has_chunked_layer(config)) return answers;
   answers.window = config.chunk.window;
-  answers.aligned = config.chunk.grid == model::GridKind::kAligned || config.kv_heads == 1;
+  answers.aligned = config.chunk.grid == model::GridKind::kAligned;
   const bool by_window = options.rotation == Rotation::kWindow;
   Rotations rotations =
       distinct_rotations(options.deltas, by_window ? config.chunk.window : config.chunk.stride);
