@@ -34,6 +34,7 @@ struct Simulated {
   std::string padding = "prefix";
   std::int64_t modulus = 24;
   std::string prompts = "the same prompts";
+  std::int64_t tokens = 78000;  // of the training
 };
 
 class CompareRuns : public test::Program {
@@ -51,7 +52,7 @@ class CompareRuns : public test::Program {
     put(cell / "model" / "card.json", base::Json{{"recipe", "family"},
                                                  {"seed", s.seed},
                                                  {"steps", 100},
-                                                 {"tokens", 78000},
+                                                 {"tokens", s.tokens},
                                                  {"loss", 0.5},
                                                  {"seconds", 7.5}}
                                           .dump());
@@ -221,6 +222,22 @@ TEST_F(CompareRuns, KeepsAStudysChangesApartFromTheDesignAsItIs) {
   // The published claims are about designs as they are.
   for (const auto& claim : c.at("claims")) {
     EXPECT_THAT(claim.dump(), Not(HasSubstr("w4s4-4kv"))) << claim.at("name");
+  }
+}
+
+TEST_F(CompareRuns, OfSeveralControlsTakesTheOneTrainedAlike) {
+  simulate("text", {.design = "full-1kv", .tokens = 81920});
+  simulate("text", {.design = "w8s8-1kv", .tokens = 81920});
+  simulate("mixture", {.design = "full-1kv", .tokens = 82880});
+  simulate("mixture", {.design = "w8s8-1kv", .tokens = 82880});
+  const Outcome outcome =
+      run("compare text/full-1kv-seed42/prefix mixture/full-1kv-seed42/prefix "
+          "text/w8s8-1kv-seed42/prefix mixture/w8s8-1kv-seed42/prefix --out c");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const std::string data : {"text", "mixture"}) {
+    const base::Json pair =
+        named(comparison("c").at("pairs"), "run", data + "/w8s8-1kv-seed42/prefix");
+    EXPECT_EQ(pair.at("reference"), data + "/full-1kv-seed42/prefix");
   }
 }
 

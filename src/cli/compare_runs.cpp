@@ -152,8 +152,8 @@ class References {
   }
 
  private:
-  // With the run's own variant, seed, padding and modulus; of several lengths of training the run's
-  // own first.
+  // With the run's own variant, seed, padding and modulus; of several the one whose training has as
+  // many steps and tokens.
   Reference with_design(const ComparedRun& run, const std::string& design, const char* rule) const {
     Reference reference = with_design(run, design, rule, run.variant);
     if (reference.index || run.variant.empty()) return reference;
@@ -170,7 +170,11 @@ class References {
           other.result.design.modulus != run.result.design.modulus) {
         continue;
       }
-      if (!found || other.training.steps == run.training.steps) found = i;
+      const auto likeness = [&](const ComparedRun& candidate) {
+        return (candidate.training.steps == run.training.steps ? 1 : 0) +
+               (candidate.training.tokens == run.training.tokens ? 1 : 0);
+      };
+      if (!found || likeness(other) > likeness(runs_[*found])) found = i;
     }
     if (found) return {.index = found, .rule = rule};
     return {.reason = fmt::format("no run of the {} {} with the same seed, padding and modulus",
