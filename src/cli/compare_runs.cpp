@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -152,8 +153,8 @@ class References {
   }
 
  private:
-  // With the run's own variant, seed, padding and modulus; of several the one whose training has as
-  // many steps and tokens.
+  // With the run's own variant, seed, padding and modulus; of several the one whose training is
+  // nearest in steps, then in tokens.
   Reference with_design(const ComparedRun& run, const std::string& design, const char* rule) const {
     Reference reference = with_design(run, design, rule, run.variant);
     if (reference.index || run.variant.empty()) return reference;
@@ -170,11 +171,14 @@ class References {
           other.result.design.modulus != run.result.design.modulus) {
         continue;
       }
-      const auto likeness = [&](const ComparedRun& candidate) {
-        return (candidate.training.steps == run.training.steps ? 1 : 0) +
-               (candidate.training.tokens == run.training.tokens ? 1 : 0);
+      const auto unlike = [&](const ComparedRun& candidate) {
+        const auto apart = [](std::optional<std::int64_t> a, std::optional<std::int64_t> b) {
+          return std::abs(a.value_or(0) - b.value_or(0));
+        };
+        return std::pair(apart(candidate.training.steps, run.training.steps),
+                         apart(candidate.training.tokens, run.training.tokens));
       };
-      if (!found || likeness(other) > likeness(runs_[*found])) found = i;
+      if (!found || unlike(other) < unlike(runs_[*found])) found = i;
     }
     if (found) return {.index = found, .rule = rule};
     return {.reason = fmt::format("no run of the {} {} with the same seed, padding and modulus",

@@ -112,9 +112,9 @@ void list_cells(const FamilyArguments& arguments, const std::vector<Cell>& cells
   for (const Cell& cell : cells) {
     const fs::path folder = fs::path(arguments.out) / cell.name();
     std::error_code ignored;
-    const char* state = finished(arguments.study, folder) ? "finished"
-                        : fs::exists(folder, ignored)     ? "begun"
-                                                          : "to do";
+    const char* state = finished(arguments.study, folder)       ? "finished"
+                        : fs::exists(folder / "model", ignored) ? "begun"
+                                                                : "to do";
     session.console.result(fmt::format(
         "{:<42} {:>12} {:>24}\n", cell.name(),
         model::parameter_count(model::preset(arguments.study.shape + "/" + cell.design)), state));
@@ -251,7 +251,13 @@ ExitCode run_family(const FamilyArguments& arguments, const Session& session) {
   std::vector<Open> open = open_cells(arguments, cells, session);
   const ExitCode code = open.empty() ? kSuccess : run_cells(arguments, open, cells.size(), session);
   show_results(arguments, cells, session);
-  return code;
+  const auto elsewhere = std::ranges::count_if(cells, [&](const Cell& cell) {
+    return !finished(arguments.study, fs::path(arguments.out) / cell.name());
+  });
+  if (code != kSuccess || elsewhere == 0) return code;
+  session.console.warning(fmt::format("{} of {} cells are not finished: other processes have them",
+                                      elsewhere, cells.size()));
+  return kInconclusive;
 }
 
 }  // namespace

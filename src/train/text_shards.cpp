@@ -173,9 +173,9 @@ TextShardSummary make_text_shards(const TextShardOptions& options, const fs::pat
     throw usage_error(kScope, "expected a new folder, got {}, which exists; choose another name",
                       folder.string());
   }
-  const fs::path part_folder = folder.string() + ".part";
-  fs::remove_all(part_folder);
-  base::create_new_folder(part_folder, kScope);
+  fs::remove_all(folder.string() + ".part");  // what a kill left
+  base::NewFolder new_folder(folder, kScope);
+  const fs::path part_folder = new_folder.part();
 
   Part train(part_folder, kTrainSplit, options.shard_tokens);
   Part validation(part_folder, kValidationSplit, options.shard_tokens);
@@ -251,7 +251,7 @@ TextShardSummary make_text_shards(const TextShardOptions& options, const fs::pat
                       {"validation", to_json(summary.validation)}};
   base::write_file_atomically(part_folder / "text.json",
                               about.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-  base::publish_folder(part_folder, folder);
+  new_folder.publish();
   return summary;
 }
 
