@@ -130,7 +130,7 @@ bool is_left_empty(const std::filesystem::path& folder) {
   });
 }
 
-// The journal's path in a folder whose manifest is written, or, resuming, agrees.
+// Writes the folder's manifest, or, resuming, sees that it agrees; the folder.
 std::filesystem::path open_folder(const std::filesystem::path& folder, bool resume,
                                   const Json& manifest) {
   const auto path = folder / "manifest.json";
@@ -146,7 +146,7 @@ std::filesystem::path open_folder(const std::filesystem::path& folder, bool resu
       throw;
     }
   }
-  return folder / "journal.jsonl";
+  return folder;
 }
 
 }  // namespace
@@ -160,7 +160,8 @@ PromptRun::PromptRun(lm::LanguageModel& model, const task::Task& task,
       keep_top_(options.keep_top),
       plan_(checked_plan(model, task, options.position_offset)),
       journal_path_(
-          open_folder(options.folder, options.resume, make_manifest(model, task, plan_, options))),
+          open_folder(options.folder, options.resume, make_manifest(model, task, plan_, options)) /
+          journal_name(task)),
       journal_(journal_path_),
       replies_(static_cast<std::size_t>(task.items() * task.modulus())) {
   for (record::Observation& observation : record::read_journal(journal_path_)) {

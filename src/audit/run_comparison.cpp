@@ -53,6 +53,15 @@ std::vector<PromptReply> prompt_replies(std::span<const record::Observation> obs
   return replies;
 }
 
+std::vector<PromptReply> by_residue(std::vector<PromptReply> replies) {
+  for (PromptReply& reply : replies) {
+    reply.target_position = reply.residue;
+    reply.query_position = 0;
+  }
+  std::ranges::sort(replies, {}, key_of);
+  return replies;
+}
+
 PairedRuns compare_replies(std::span<const PromptReply> run, std::span<const PromptReply> reference,
                            std::int64_t modulus, double level) {
   PairedRuns result{.modulus = modulus};
@@ -112,7 +121,7 @@ std::string summary_sentence(const RunComparison& comparison) {
   std::int64_t staggered = 0, staggered_periods = 0;
   const ComparedRun* lowest = nullptr;
   for (const ComparedRun& run : comparison.runs) {
-    if (run.published) continue;
+    if (run.published || !run.result.design.mitigation.empty()) continue;
     const bool periodic = is_periodic(run);
     if (run.control) {
       ++controls;
@@ -151,6 +160,21 @@ std::string summary_sentence(const RunComparison& comparison) {
   if (lowest != nullptr) {
     parts.push_back(fmt::format("the lowest worst residue is {} of {}",
                                 percent(*lowest->result.worst.estimate.value), lowest->name));
+  }
+  std::vector<std::string> raised;
+  std::size_t mitigated = 0;
+  for (const PairedRuns& pair : comparison.pairs) {
+    if (comparison.runs[pair.run].result.design.mitigation.empty()) continue;
+    ++mitigated;
+    const TestedDifference& worst = pair.worst;
+    if (worst.p_holm && *worst.p_holm <= comparison.level && *worst.estimate.value > 0) {
+      raised.push_back(comparison.runs[pair.run].name);
+    }
+  }
+  if (mitigated > 0) {
+    parts.push_back(fmt::format("the worst residue rises with {} of {} mitigations{}{}",
+                                raised.size(), mitigated, raised.empty() ? "" : ": ",
+                                fmt::join(raised, ", ")));
   }
   std::string sentence = fmt::format("{}.", fmt::join(parts, "; "));
   if (!parts.empty()) sentence.front() = static_cast<char>(std::toupper(sentence.front()));

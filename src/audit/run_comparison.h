@@ -28,6 +28,10 @@ struct PromptReply {
 std::vector<PromptReply> prompt_replies(std::span<const record::Observation> observations,
                                         std::int64_t position_offset);
 
+// The same, known by item and residue alone: for runs whose prompts differ in what they went
+// through (task/mitigate.h) and not in what they ask.
+std::vector<PromptReply> by_residue(std::vector<PromptReply> replies);
+
 // Worst and gap over residues modulo `modulus`. Fills everything but run, reference and rule.
 record::PairedRuns compare_replies(std::span<const PromptReply> run,
                                    std::span<const PromptReply> reference, std::int64_t modulus,
@@ -36,8 +40,9 @@ record::PairedRuns compare_replies(std::span<const PromptReply> run,
 // Holm's correction over all p-values of all pairs, and their number.
 void correct_for_all(record::RunComparison& comparison);
 
-// The sentence: how many audits of chunked models name their stride, how many controls show a
-// period, and which run has the lowest worst residue.
+// The sentence: of the runs with plain prompts how many audits of chunked models name their stride,
+// how many controls show a period, and which has the lowest worst residue; of the mitigated ones
+// which raise their worst residue (p after correction under the level).
 std::string summary_sentence(const record::RunComparison& comparison);
 
 }  // namespace kvphase::audit

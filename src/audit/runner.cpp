@@ -7,6 +7,10 @@
 
 namespace kvphase::audit {
 
+std::string_view journal_name(const task::Task& task) {
+  return task.votes() > 1 ? "votes.jsonl" : "journal.jsonl";
+}
+
 AuditRun run_audit(lm::LanguageModel& model, const task::Task& task, const RunOptions& options,
                    const std::function<void(const RunProgress&)>& on_progress) {
   PromptRun run(model, task,

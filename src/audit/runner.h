@@ -1,7 +1,7 @@
 // Runs a task on a model: every prompt once, one observation each in an append-only journal,
 // resumable. Must not know transports, tensors or what a position means to the task.
 //
-// A run folder holds manifest.json (what was asked of whom) and journal.jsonl (one observation per
+// A run folder holds manifest.json (what was asked of whom) and a journal (one observation per
 // prompt; a later line of a prompt replaces an earlier one without a reply).
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "audit/position_check.h"
@@ -36,6 +37,10 @@ struct RunOptions {
   // Journal the likeliest first tokens of every answer, where the model says them.
   bool keep_top = false;
 };
+
+// The journal's name: votes.jsonl where several prompts vote for one answer (the answers are the
+// caller's to take from them: votes.h), else journal.jsonl.
+std::string_view journal_name(const task::Task& task);
 
 struct RunProgress {
   std::int64_t done = 0;  // prompts, those of earlier sessions included

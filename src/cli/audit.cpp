@@ -73,9 +73,10 @@ AuditSettings settings_of(const AuditArguments& arguments) {
             ? name_of_address(arguments.model)
             : std::filesystem::weakly_canonical(arguments.model).filename().string();
     const std::string& padding = arguments.endpoint.task.task.padding;
-    settings.out =
-        fmt::format("runs/{}-{}-{}", model, arguments.task.empty() ? "lookup" : arguments.task,
-                    padding.empty() ? "prefix" : padding);
+    const std::string& mitigation = arguments.endpoint.mitigation.name;
+    settings.out = fmt::format(
+        "runs/{}-{}-{}{}{}", model, arguments.task.empty() ? "lookup" : arguments.task,
+        padding.empty() ? "prefix" : padding, mitigation.empty() ? "" : "-", mitigation);
   }
   return settings;
 }
@@ -136,6 +137,7 @@ ExitCode audit_any(const AuditArguments& arguments, const Session& session) {
   CheckpointAudit checkpoint = arguments.checkpoint;
   checkpoint.checkpoint = arguments.model;
   checkpoint.task = arguments.endpoint.task.task;
+  checkpoint.mitigation = arguments.endpoint.mitigation;
   return finish(arguments, settings, {.audit = audit_checkpoint(checkpoint, settings, session)},
                 session);
 }
@@ -173,6 +175,7 @@ Action add_audit(CLI::App& options) {
                               fmt::join(tasks, " | ")))
       ->check(CLI::IsMember(tasks).description(""));
   const auto in_words = declare_task_options(options, arguments->endpoint.task.task);
+  declare_mitigation_options(options, arguments->endpoint.mitigation);
   options.add_option("--seed", arguments->seed, "Seed of prompts and resampling (default 1)")
       ->check(CLI::NonNegativeNumber);
   options.add_option("--stride", settings.stride,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <thread>
 
 #include "base/error.h"
@@ -25,15 +26,21 @@ AuditOutcome audit_checkpoint(const CheckpointAudit& audit, const AuditSettings&
         "audit", "expected a checkpoint folder of `kvphase train` or a server's address, got {}",
         audit.checkpoint.string());
   }
-  const task::LookupTask task(
+  mitigation_options(audit.mitigation, settings.seed, {});
+  std::unique_ptr<task::Task> task = std::make_unique<task::LookupTask>(
       lookup_options(audit.task, trained_language(audit.checkpoint), settings.seed));
   const std::int64_t threads = audit.threads > 0
                                    ? audit.threads
                                    : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   const auto model = load_lab().open_checkpoint(audit.checkpoint, threads);
-  check_stride(model->traits(), settings, task.modulus());
+  const lm::ModelTraits traits = model->traits();
+  check_stride(traits, settings, task->modulus());
+  const auto stride = traits.stride ? traits.stride : settings.stride;
+  if (const auto mitigation = mitigation_options(audit.mitigation, settings.seed, stride)) {
+    task = task::mitigate(std::move(task), *mitigation);
+  }
   return run_and_report({.model = *model,
-                         .task = task,
+                         .task = *task,
                          .threads = threads,
                          .items_at_once = {},
                          .server = {},

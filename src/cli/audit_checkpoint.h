@@ -11,7 +11,8 @@ namespace kvphase::cli {
 
 struct CheckpointAudit {
   std::filesystem::path checkpoint;
-  TaskChoices task;          // of lookup
+  TaskChoices task;  // of lookup
+  MitigationChoices mitigation;
   std::int64_t threads = 0;  // 0: all cores
 };
 

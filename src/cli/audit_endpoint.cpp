@@ -78,8 +78,9 @@ base::Json server_json(const EndpointTask& made, const ProvenPositions& proven,
 }
 
 // Prompts that the journal of the run to resume holds.
-std::int64_t journalled(const AuditSettings& settings, const EndpointChoices& choices) {
-  const std::filesystem::path path = settings.out / "journal.jsonl";
+std::int64_t journalled(const AuditSettings& settings, const EndpointChoices& choices,
+                        const task::Task& task) {
+  const std::filesystem::path path = settings.out / audit::journal_name(task);
   if (!settings.resume || !std::filesystem::exists(path)) return 0;
   std::map<std::pair<std::int64_t, std::int64_t>, bool> done;
   record::read_journal(path, [&](record::Observation&& o) {
@@ -157,6 +158,9 @@ EndpointOutcome audit_endpoint(const EndpointAudit& audit, const AuditSettings& 
   EndpointTaskChoices task_choices = audit.task;
   task_choices.seed = settings.seed;
   task_choices.name = default_task(task_choices, *client);
+  const auto said = said_stride(info);
+  task_choices.mitigation =
+      mitigation_options(audit.mitigation, settings.seed, said ? said : settings.stride);
   const std::vector<PromptForm> forms =
       prompt_forms(choices, *client, task_choices.name == "lookup");
   const auto plan_of = [&](const EndpointTask& made) {
@@ -168,7 +172,7 @@ EndpointOutcome audit_endpoint(const EndpointAudit& audit, const AuditSettings& 
     const double share = settings.sequential && stride && *stride < residues
                              ? static_cast<double>(*stride) / static_cast<double>(residues)
                              : 1;
-    return plan_endpoint(made, share, journalled(settings, choices), choices);
+    return plan_endpoint(made, share, journalled(settings, choices, *made.task), choices);
   };
   // What can be refused for free is refused before words are paid for.
   if (choices.dry_run || !client->api().capabilities().tokenizer) {
@@ -201,22 +205,25 @@ EndpointOutcome audit_endpoint(const EndpointAudit& audit, const AuditSettings& 
   const auto annotate = [&](const audit::AuditRun& run, record::Result& result) {
     result.context.command = client->redact(result.context.command);
     add_endpoint_notes(run, positions, *client, choices, result);
-    outcome.too_much_missing =
-        static_cast<double>(result.design.missing) >
-        choices.max_missing * static_cast<double>(result.design.observations);
+    const auto missing = std::ranges::count_if(
+        run.observations, [](const record::Observation& o) { return !o.correct; });
+    outcome.too_much_missing = static_cast<double>(missing) >
+                               choices.max_missing * static_cast<double>(run.observations.size());
   };
-  AuditSubject subject{.model = model,
-                       .task = *made.task,
-                       .threads = choices.concurrency,
-                       .position_offset = positions.offset,
-                       .relative = positions.relative,
-                       .behind = positions.behind,
-                       .items_at_once = items_at_once(*made.task),
-                       .sync_each = true,
-                       .server = server_json(made, positions, choices, *client),
-                       .ask_again = {},
-                       .keep_top = audit.keep_top,
-                       .annotate = annotate};
+  AuditSubject subject{
+      .model = model,
+      .task = *made.task,
+      .threads = choices.concurrency,
+      .position_offset = positions.offset,
+      .relative = positions.relative,
+      .behind = positions.behind,
+      .uncounted = made.constant_tokens - positions.offset + positions.proof.overhead.value_or(0),
+      .items_at_once = items_at_once(*made.task),
+      .sync_each = true,
+      .server = server_json(made, positions, choices, *client),
+      .ask_again = {},
+      .keep_top = audit.keep_top,
+      .annotate = annotate};
   if (choices.retry_errors) subject.ask_again = endpoint::may_ask_again;
   try {
     outcome.audit = run_and_report(subject, settings, session);

@@ -13,6 +13,7 @@ namespace kvphase::cli {
 struct EndpointAudit {
   std::string url;
   EndpointTaskChoices task;  // its name empty: what the server can
+  MitigationChoices mitigation;
   EndpointChoices choices;
   bool keep_top = false;  // as audit::RunOptions
 };

@@ -4,17 +4,20 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "audit/analysis.h"
 #include "audit/sequential_audit.h"
 #include "audit/some_residues.h"
 #include "audit/two_factor.h"
+#include "audit/votes.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "record/table.h"
 #include "report/write.h"
+#include "task/mitigate.h"
 
 namespace kvphase::cli {
 namespace {
@@ -78,7 +81,7 @@ record::RunContext context_of(const AuditSubject& subject, const audit::AuditRun
   return context;
 }
 
-record::Result analyse_observations(const std::vector<record::Observation>& observations,
+record::Result analyse_observations(std::span<const record::Observation> observations,
                                     const AuditSubject& subject, const AuditSettings& settings,
                                     const audit::AuditRun& run, const lm::ModelTraits& traits,
                                     const record::RunContext& context) {
@@ -92,10 +95,16 @@ record::Result analyse_observations(const std::vector<record::Observation>& obse
   if (!traits.staggered_grid && !subject.relative) data.window = traits.window;
   data.stride = traits.stride;
   data.positions = run.plan.positions;
+  std::string title;
+  if (const std::string mitigation = task.mitigation(); !mitigation.empty()) {
+    title = fmt::format("{} on {} ({} padding), mitigation {}", data.name, data.task, data.padding,
+                        mitigation);
+  }
   const audit::AnalysisOptions options{.stride = settings.stride,
                                        .seed = settings.seed,
                                        .min_accuracy = settings.min_accuracy,
                                        .requirements = settings.requirements,
+                                       .title = title,
                                        .context = context,
                                        .task_options = task.options()};
   const std::vector<std::int64_t> residues = task.residues();
@@ -107,10 +116,11 @@ record::Result analyse_observations(const std::vector<record::Observation>& obse
 // report of its own, and a note of it.
 record::Result analyse_run(const AuditSubject& subject, const AuditSettings& settings,
                            const audit::AuditRun& run, const lm::ModelTraits& traits,
+                           std::span<const record::Observation> observations,
                            const record::RunContext& context) {
   const task::PadAt pad_at = subject.task.pad_at();
   const auto by_end = [&] {
-    std::vector<record::Observation> moved = run.observations;
+    std::vector<record::Observation> moved(observations.begin(), observations.end());
     for (record::Observation& o : moved) o.query_position += subject.behind.value_or(0);
     record::Result result = analyse_observations(audit::by_end(moved, subject.task.modulus()),
                                                  subject, settings, run, traits, context);
@@ -122,7 +132,7 @@ record::Result analyse_run(const AuditSubject& subject, const AuditSettings& set
   };
   if (pad_at == task::PadAt::kAfterNeedle) return by_end();
   record::Result result =
-      analyse_observations(run.observations, subject, settings, run, traits, context);
+      analyse_observations(observations, subject, settings, run, traits, context);
   if (pad_at == task::PadAt::kTwoFactor) {
     const record::Result end = by_end();
     report::write_report(settings.out / kByEnd, end, std::nullopt);
@@ -130,6 +140,48 @@ record::Result analyse_run(const AuditSubject& subject, const AuditSettings& set
                                        settings.out.string(), kByEnd, end.verdict.sentence));
   }
   return result;
+}
+
+// The answers that the replies' votes make, also as the journal that comparisons and analyses read.
+std::vector<record::Observation> count_votes(const AuditSubject& subject,
+                                             const AuditSettings& settings,
+                                             const audit::AuditRun& run) {
+  const std::vector<record::Observation> answers =
+      audit::majority(run.observations, subject.task.votes(), subject.task.modulus());
+  std::string lines;
+  for (const record::Observation& answer : answers) {
+    lines += record::format_observation(answer) + "\n";
+  }
+  base::write_file_atomically(settings.out / "journal.jsonl", lines);
+  return answers;
+}
+
+// What the prompts went through, and what they cost.
+void add_mitigation(const AuditSubject& subject, const audit::AuditRun& run,
+                    record::Result& result) {
+  const task::Task& task = subject.task;
+  double tokens = 0;
+  for (const record::Observation& o : run.observations) {
+    tokens += static_cast<double>(o.length + subject.uncounted);
+  }
+  if (!run.observations.empty()) {
+    result.design.tokens_per_answer =
+        tokens / static_cast<double>(run.observations.size()) * static_cast<double>(task.votes());
+  }
+  result.design.mitigation = task.mitigation();
+  const auto cost = task::mitigation_cost(task);
+  if (!cost) return;
+  std::string note = fmt::format("Mitigation {}: {:.1f} tokens more per prompt than plain",
+                                 task.mitigation(), cost->tokens_per_prompt);
+  if (cost->votes > 1) {
+    const auto missing = std::ranges::count_if(
+        run.observations, [](const record::Observation& o) { return !o.correct; });
+    note += fmt::format(
+        ", and {} prompts per answer ({} in all, {} of them without a reply; one by one in "
+        "votes.jsonl)",
+        cost->votes, run.observations.size(), missing);
+  }
+  result.notes.push_back(note + ".");
 }
 
 }  // namespace
@@ -178,6 +230,11 @@ AuditOutcome run_and_report(const AuditSubject& subject, const AuditSettings& se
   if (!settings.control.empty()) control = read_result(settings.control);
   const lm::ModelTraits traits = subject.model.traits();
   const task::Task& task = subject.task;
+  if (settings.sequential && task.votes() > 1) {
+    throw base::usage_error("audit",
+                            "expected a fixed number of items with --mitigate majority, got "
+                            "--sequential; leave it out");
+  }
   const audit::SequentialAuditOptions sequential = sequential_options(subject, settings, traits);
   audit::SequentialAudit stopped;
   if (settings.sequential) {
@@ -198,19 +255,26 @@ AuditOutcome run_and_report(const AuditSubject& subject, const AuditSettings& se
   if (!run.complete) return outcome;
 
   const record::RunContext context = context_of(subject, run, session);
+  std::vector<record::Observation> answers;
+  if (task.votes() > 1) answers = count_votes(subject, settings, run);
   if (settings.sequential) {
     outcome.result = audit::sequential_result(
         stopped, task, sequential,
-        {.title = fmt::format("{} on {} ({} padding), sequential", context.model_name, task.name(),
-                              task.padding()),
+        {.title = fmt::format("{} on {} ({} padding){}, sequential", context.model_name,
+                              task.name(), task.padding(),
+                              task.mitigation().empty() ? "" : ", mitigation " + task.mitigation()),
          .mark_boundary =
              !traits.staggered_grid && !subject.relative && traits.window == sequential.stride,
          .stride_source = traits.stride ? "model" : "given",
          .min_accuracy = settings.min_accuracy,
          .context = context});
   } else {
-    outcome.result = analyse_run(subject, settings, run, traits, context);
+    const std::span<const record::Observation> scored =
+        task.votes() > 1 ? std::span<const record::Observation>(answers)
+                         : std::span<const record::Observation>(run.observations);
+    outcome.result = analyse_run(subject, settings, run, traits, scored, context);
   }
+  add_mitigation(subject, run, outcome.result);
   if (subject.annotate) subject.annotate(run, outcome.result);
   report::write_report(settings.out, outcome.result, control);
   return outcome;

@@ -40,6 +40,9 @@ struct AuditSubject {
   bool relative = false;             // the offset is unknown: no phase can be named absolutely
   // Tokens in front of the prompt's end that the task counts as 0; empty: unknown.
   std::optional<std::int64_t> behind = 0;
+  // Tokens that a prompt has beside those that its observation's length counts; an estimate where
+  // the proof could not tell.
+  std::int64_t uncounted = 0;
   std::optional<std::int64_t> items_at_once;  // items per model call; empty: the runner's own
   bool sync_each = false;                     // as audit::RunOptions
   base::Json server;                          // likewise

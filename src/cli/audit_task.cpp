@@ -39,6 +39,51 @@ std::vector<const CLI::Option*> declare_task_options(CLI::App& app, TaskChoices&
   return all;
 }
 
+void declare_mitigation_options(CLI::App& app, MitigationChoices& c) {
+  std::string help = "Prompts as a user may mend them, at the same items and residues:";
+  for (const task::MitigationInfo& info : task::mitigations()) {
+    help += fmt::format("\n{}: {}", info.name, info.what);
+  }
+  const auto add = [&](CLI::Option* option) { return option->group("Mitigation"); };
+  add(app.add_option("--mitigate", c.name, help))->type_name("NAME");
+  add(app.add_option(
+      "--key-facts", c.facts,
+      "Of restate and list: key facts, the asked one and others drawn (default all)"));
+  add(app.add_option("--passages", c.passages, "Of retrieve: how many (default 1, of records 3)"));
+  add(app.add_option("--passage-tokens", c.passage_tokens,
+                     "Of retrieve: length of each (default 16, of lookup 8)"));
+  add(app.add_option("--votes", c.votes,
+                     "Of majority: prompts per answer (default the stride, where known, else 4)"));
+}
+
+std::optional<task::MitigationOptions> mitigation_options(const MitigationChoices& c,
+                                                          std::uint64_t seed,
+                                                          std::optional<std::int64_t> stride) {
+  using task::Mitigation;
+  std::optional<Mitigation> chosen;
+  if (!c.name.empty()) chosen = task::mitigation_from_name(c.name);
+  const auto only_of = [&](const std::optional<std::int64_t>& given, const char* option,
+                           std::initializer_list<Mitigation> of) {
+    if (!given || (chosen && std::ranges::find(of, *chosen) != of.end())) return;
+    throw base::usage_error("audit", "expected {} only with --mitigate {}, got it with {}", option,
+                            task::info_of(*of.begin()).name,
+                            chosen ? std::string(task::info_of(*chosen).name) : "plain prompts");
+  };
+  only_of(c.facts, "--key-facts", {Mitigation::kList, Mitigation::kRestate});
+  only_of(c.passages, "--passages", {Mitigation::kRetrieve});
+  only_of(c.passage_tokens, "--passage-tokens", {Mitigation::kRetrieve});
+  only_of(c.votes, "--votes", {Mitigation::kMajority});
+  if (!chosen) return std::nullopt;
+  task::MitigationOptions options{.mitigation = *chosen,
+                                  .facts = c.facts,
+                                  .passages = c.passages,
+                                  .passage_tokens = c.passage_tokens,
+                                  .seed = seed};
+  if (stride && *stride >= 2) options.votes = *stride;
+  options.votes = c.votes.value_or(options.votes);
+  return options;
+}
+
 task::LookupOptions lookup_options(const TaskChoices& choices, const task::LookupLanguage& language,
                                    std::uint64_t seed) {
   task::LookupOptions options{.language = language, .seed = seed};

@@ -32,6 +32,23 @@ struct TaskChoices {
   std::vector<std::string> candidates;
 };
 
+// What the prompts are to go through (task/mitigate.h).
+struct MitigationChoices {
+  std::string name;  // of task::mitigation_names(); empty: plain
+  std::optional<std::int64_t> facts;
+  std::optional<std::int64_t> passages;
+  std::optional<std::int64_t> passage_tokens;
+  std::optional<std::int64_t> votes;
+};
+
+void declare_mitigation_options(CLI::App& app, MitigationChoices& choices);
+
+// Empty: plain prompts. `stride`: of the model, where known: as many votes as it has phases. Throws
+// a usage error for an option of another mitigation.
+std::optional<task::MitigationOptions> mitigation_options(const MitigationChoices& choices,
+                                                          std::uint64_t seed,
+                                                          std::optional<std::int64_t> stride);
+
 // Options that shape any task, and those of tasks in words only, which are returned.
 std::vector<const CLI::Option*> declare_task_options(CLI::App& app, TaskChoices& choices);
 

@@ -48,7 +48,7 @@ void sort_runs(std::vector<ComparedRun>& runs) {
                       run.training.steps.value_or(0),
                       std::ranges::find(paddings, run.result.design.padding) - paddings.begin(),
                       run.result.design.padding, run.result.design.modulus, run.published,
-                      run.seed.value_or(0));
+                      run.seed.value_or(0), !run.result.design.mitigation.empty());
   });
 }
 
@@ -92,6 +92,25 @@ struct Reference {
   std::string reason;  // why there is none; empty: none is due
 };
 
+// What was asked, whatever the prompts went through.
+base::Json plain_options(const record::Design& design) {
+  base::Json options = design.options;
+  if (options.is_object()) options.erase("mitigation");
+  return options;
+}
+
+bool same_items(const ComparedRun& a, const ComparedRun& b) {
+  return a.result.design.task == b.result.design.task &&
+         plain_options(a.result.design) == plain_options(b.result.design);
+}
+
+bool same_model(const ComparedRun& a, const ComparedRun& b) {
+  const record::RunContext& x = a.result.context;
+  const record::RunContext& y = b.result.context;
+  return x.model_kind == y.model_kind && x.model_name == y.model_name &&
+         x.model_sha256 == y.model_sha256 && x.model_config == y.model_config;
+}
+
 bool same_folder(const std::string& a, const std::string& b) {
   std::error_code ignored;
   return !a.empty() && fs::weakly_canonical(a, ignored) == fs::weakly_canonical(b, ignored);
@@ -130,12 +149,13 @@ class References {
       if (*given_ == at) return {};
       return {.index = given_, .rule = "given"};
     }
+    if (!run.result.design.mitigation.empty() && wanted_.empty()) return plain_twin(run);
     if (!wanted_.empty()) {
       if (run.design == wanted_) return {};
       return with_design(run, wanted_, "given");
     }
     if (run.design.empty()) {
-      if (first_ == at) return {};
+      if (first_ == at || !runs_[first_].result.design.mitigation.empty()) return {};
       return {.index = first_, .rule = "first"};
     }
     Reference twin;
@@ -153,8 +173,19 @@ class References {
   }
 
  private:
-  // With the run's own variant, seed, padding and modulus; of several the one whose training is
-  // nearest in steps, then in tokens.
+  Reference plain_twin(const ComparedRun& run) const {
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      const ComparedRun& other = runs_[i];
+      if (!other.published && other.result.design.mitigation.empty() && same_model(run, other) &&
+          same_items(run, other)) {
+        return {.index = i, .rule = "plain prompts"};
+      }
+    }
+    return {.reason = "no run of the same model with the same items in plain prompts"};
+  }
+
+  // With the run's own variant, seed, padding, modulus and mitigation; of several the one whose
+  // training is nearest in steps, then in tokens.
   Reference with_design(const ComparedRun& run, const std::string& design, const char* rule) const {
     Reference reference = with_design(run, design, rule, run.variant);
     if (reference.index || run.variant.empty()) return reference;
@@ -168,7 +199,8 @@ class References {
       const ComparedRun& other = runs_[i];
       if (other.published || other.design != design || other.variant != variant ||
           other.seed != run.seed || other.result.design.padding != run.result.design.padding ||
-          other.result.design.modulus != run.result.design.modulus) {
+          other.result.design.modulus != run.result.design.modulus ||
+          other.result.design.mitigation != run.result.design.mitigation) {
         continue;
       }
       const auto unlike = [&](const ComparedRun& candidate) {
@@ -222,6 +254,9 @@ std::string unpaired_reason(const ComparedRun& run, const ComparedRun& reference
     }
   }
   if (run.result.design.modulus != reference.result.design.modulus) return "another modulus";
+  if (run.result.design.mitigation != reference.result.design.mitigation) {
+    return same_items(run, reference) ? "" : "other items (the tasks' options differ)";
+  }
   if (a.prompt_set_sha256.empty() || a.prompt_set_sha256 != b.prompt_set_sha256) {
     return "other prompts (the prompt-set hashes differ)";
   }
@@ -251,8 +286,17 @@ void add_pairs(RunComparison& comparison, const References& references, Journals
       left_out[reason].push_back(run.name);
       continue;
     }
-    record::PairedRuns pair = audit::compare_replies(journals.of(i), journals.of(*reference.index),
-                                                     modulus_for(run, other), comparison.level);
+    std::vector<audit::PromptReply> of_run = journals.of(i);
+    std::vector<audit::PromptReply> of_other = journals.of(*reference.index);
+    if (run.result.design.mitigation != other.result.design.mitigation) {
+      of_run = audit::by_residue(std::move(of_run));
+      of_other = audit::by_residue(std::move(of_other));
+    }
+    record::PairedRuns pair =
+        audit::compare_replies(of_run, of_other, modulus_for(run, other), comparison.level);
+    const auto& tokens = run.result.design.tokens_per_answer;
+    const auto& other_tokens = other.result.design.tokens_per_answer;
+    if (tokens && other_tokens) pair.tokens = *tokens - *other_tokens;
     pair.run = i;
     pair.reference = *reference.index;
     pair.rule = reference.rule;
@@ -291,7 +335,7 @@ void add_claims(RunComparison& comparison, Journals& journals) {
   for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
     const ComparedRun& run = comparison.runs[i];
     if (run.published || run.design.empty() || !run.variant.empty() || !run.seed ||
-        run.result.design.task != "lookup") {
+        run.result.design.task != "lookup" || !run.result.design.mitigation.empty()) {
       continue;
     }
     place[i] = runs.size();

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "task/mitigate.h"
 #include "task/plan_cost.h"
 
 namespace kvphase::cli {
@@ -81,10 +82,12 @@ std::string plan_text(const EndpointPlan& plan, const EndpointTask& made,
     text += fmt::format("  {:<18}{}\n", what, value);
   };
   const endpoint::Spent& s = plan.spent;
-  row("prompts", fmt::format("{} of {} items{}", grouped(plan.prompts), grouped(task.items()),
-                             plan.journalled > 0
-                                 ? fmt::format(", {} of them answered", grouped(plan.journalled))
-                                 : ""));
+  row("prompts",
+      fmt::format("{} of {} items{}{}", grouped(plan.prompts), grouped(task.items() / task.votes()),
+                  task.votes() > 1 ? fmt::format(", {} votes each", task.votes()) : "",
+                  plan.journalled > 0
+                      ? fmt::format(", {} of them answered", grouped(plan.journalled))
+                      : ""));
   row("requests",
       fmt::format("about {} without retries (words and position proof {}, cache fillers {})",
                   grouped(s.requests), grouped(plan.proof_requests), grouped(plan.primers)));
@@ -93,6 +96,17 @@ std::string plan_text(const EndpointPlan& plan, const EndpointTask& made,
                   s.prompt_tokens > 0 ? 100 * static_cast<double>(s.cached_tokens) /
                                             static_cast<double>(s.prompt_tokens)
                                       : 0.0));
+  if (const auto cost = task::mitigation_cost(task)) {
+    const auto prompts = static_cast<double>(plan.prompts);
+    const double more_prompts = prompts - prompts / static_cast<double>(cost->votes);
+    const double more =
+        prompts * cost->tokens_per_prompt +
+        more_prompts * static_cast<double>(cost->plain_tokens + made.constant_tokens);
+    row("mitigation",
+        fmt::format("{}: about {} prompt tokens more than with plain prompts{}", task.mitigation(),
+                    grouped(static_cast<std::int64_t>(std::llround(more))),
+                    made.constant_tokens > 0 ? ", constant texts not counted" : ""));
+  }
   row("completion tokens", fmt::format("{} at most", grouped(s.completion_tokens)));
   row("time", fmt::format("about {} at {} at once, if one request reads {:g} and writes {:g} "
                           "tokens a second",

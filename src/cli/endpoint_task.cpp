@@ -145,10 +145,10 @@ void estimate_constants(EndpointTask& made, Client& client) {
 
 EndpointTask make_lookup(const EndpointTaskChoices& choices, const EndpointChoices& how,
                          const Client& client) {
-  return {.task = std::make_unique<task::LookupTask>(
-              lookup_options(choices.task, language_of(choices, client), choices.seed)),
-          .cold = !how.warm,
-          .proof_requests = kLookupProof};
+  std::unique_ptr<task::Task> task = std::make_unique<task::LookupTask>(
+      lookup_options(choices.task, language_of(choices, client), choices.seed));
+  if (choices.mitigation) task = task::mitigate(std::move(task), *choices.mitigation);
+  return {.task = std::move(task), .cold = !how.warm, .proof_requests = kLookupProof};
 }
 
 // Whether the preamble's tokens end where the filler begins, so that its count is a position.
@@ -226,6 +226,14 @@ bool must_stop(endpoint::Outcome outcome) {
   }
 }
 
+std::optional<std::int64_t> said_stride(const endpoint::ServerInfo& server) {
+  const base::Json& card = server.card;
+  if (!card.is_object() || !card.contains("stride") || !card["stride"].is_number_integer()) {
+    return std::nullopt;
+  }
+  return card["stride"].get<std::int64_t>();
+}
+
 std::string default_task(const EndpointTaskChoices& choices, const Client& client) {
   if (!choices.name.empty()) return choices.name;
   return says_language(choices, client) ? "lookup" : "records";
@@ -273,6 +281,7 @@ EndpointTask make_endpoint_task(const EndpointTaskChoices& choices, const Endpoi
   if (choices.name == "lookup") return make_lookup(choices, how, *client);
   EndpointTask made{.form = form, .in_ids = false};
   made.settings = task_settings(choices.task, choices.seed);
+  made.settings.mitigation = choices.mitigation;
   made.settings.words = find_words(choices, made.settings, form, *client, free_only);
   if (client->api().capabilities().tokenizer) {
     made.settings.count_tokens = [client](std::string_view text) {

@@ -24,6 +24,7 @@ struct EndpointTaskChoices {
   // Candidates for words of one token in place of our own list, e.g. those that several servers
   // share.
   std::vector<std::string> words;
+  std::optional<task::MitigationOptions> mitigation;  // empty: plain prompts
 };
 
 // A task as it will be asked of a server.
@@ -52,6 +53,9 @@ struct ProvenPositions {
 // A failed request after which no other form of prompt is worth trying: nobody is there. A route
 // that the server does not have says nothing about the others.
 bool must_stop(endpoint::Outcome outcome);
+
+// The stride of its model, where the server says it (`kvphase serve`).
+std::optional<std::int64_t> said_stride(const endpoint::ServerInfo& server);
 
 // "lookup" where the server says its model's language or the choices name it, else "records".
 std::string default_task(const EndpointTaskChoices& choices, const endpoint::Client& client);

@@ -258,12 +258,8 @@ RetestTarget open_server_target(const std::string& url, const EndpointChoices& c
                                        info.model.empty() ? "unknown" : info.model));
   RetestTarget target;
   const base::Json& card = info.card;
-  const bool says =
-      card.is_object() && card.contains("stride") && card["stride"].is_number_integer();
   const bool lookup = card.is_object() && card.contains("language");
-  set_design(target, retest,
-             says ? std::optional(card["stride"].get<std::int64_t>()) : std::nullopt,
-             lookup ? 1 : kAnswerTokens);
+  set_design(target, retest, said_stride(info), lookup ? 1 : kAnswerTokens);
   if (choices.answer_tokens > 0) target.max_tokens = choices.answer_tokens;
   const std::int64_t k = target.design.agreement.offsets;
   Sender sender{.client = client,

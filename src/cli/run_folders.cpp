@@ -289,6 +289,11 @@ class Finder {
       run.name = fmt::format("{}{}/{}", cell->name(),
                              run.variant.empty() ? "" : " (" + run.variant + ")", own);
     }
+    // "prefix + list", unless the folder's name says it already.
+    const std::string& mitigation = run.result.design.mitigation;
+    if (run.name.find(mitigation.substr(0, mitigation.find(' '))) == std::string::npos) {
+      run.name += " + " + mitigation;
+    }
     add_model(run);
     add_training(run, canonical);
     found_.runs.push_back(std::move(run));

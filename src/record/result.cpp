@@ -268,14 +268,13 @@ PositionCheck read_positions(const Json& json, const std::string& scope) {
 }
 
 Json to_json(const Design& d) {
-  return {{"task", d.task},
-          {"padding", d.padding},
-          {"modulus", d.modulus},
-          {"items", d.items},
-          {"observations", d.observations},
-          {"scored", d.scored},
-          {"missing", d.missing},
-          {"options", d.options}};
+  Json json = {{"task", d.task},      {"padding", d.padding},           {"modulus", d.modulus},
+               {"items", d.items},    {"observations", d.observations}, {"scored", d.scored},
+               {"missing", d.missing}};
+  if (!d.mitigation.empty()) json["mitigation"] = d.mitigation;
+  if (d.tokens_per_answer) json["tokens_per_answer"] = *d.tokens_per_answer;
+  json["options"] = d.options;
+  return json;
 }
 
 Design read_design(const Json& json, const std::string& scope) {
@@ -288,6 +287,9 @@ Design read_design(const Json& json, const std::string& scope) {
   d.observations = reader.integer("observations");
   d.scored = reader.integer("scored");
   d.missing = reader.integer("missing");
+  // Only where they say something.
+  if (reader.has("mitigation")) d.mitigation = reader.text("mitigation");
+  if (reader.has("tokens_per_answer")) d.tokens_per_answer = reader.real("tokens_per_answer");
   d.options = reader.required("options");
   reader.finish();
   return d;

@@ -185,6 +185,9 @@ struct Design {
   std::int64_t observations = 0;  // planned
   std::int64_t scored = 0;
   std::int64_t missing = 0;
+  std::string mitigation;  // what the prompts went through (task/mitigate.h); empty: plain
+  // Prompt tokens sent for one answer, mean: all prompts that vote for it together. Empty: unknown.
+  std::optional<double> tokens_per_answer;
   base::Json options;  // the task's own sizes
 };
 

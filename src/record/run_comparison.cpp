@@ -71,6 +71,8 @@ void label_runs(std::vector<ComparedRun>& runs) {
     if (!run.variant.empty()) run.label += ", " + run.variant;
     const bool several = lengths[{run.design, run.variant}].size() > 1;
     if (!run.published && several) run.label += fmt::format(", {} steps", steps(run));
+    const std::string& mitigation = run.result.design.mitigation;
+    if (!mitigation.empty()) run.label += " + " + mitigation;
   }
 }
 
@@ -88,6 +90,7 @@ Json to_json(const RunComparison& c) {
                      {"mean", difference_json(pair.mean)},
                      {"worst", difference_json(pair.worst)},
                      {"gap", difference_json(pair.gap)},
+                     {"tokens", number_or_null(pair.tokens)},
                      {"only_run", pair.only_run},
                      {"only_reference", pair.only_reference},
                      {"items_for_run", pair.items_for_run},

@@ -64,18 +64,20 @@ struct TestedDifference {
 // What the names of designs on staggered grids end with; before it stands the aligned twin's.
 inline constexpr std::string_view kStaggeredSuffix = "-staggered";
 
-// One run against its reference on the same prompts.
+// One run against its reference on the same prompts, or, where they went through different
+// mitigations, on the same items at the same residues.
 struct PairedRuns {
   std::size_t run = 0;  // index into RunComparison::runs
   std::size_t reference = 0;
-  std::string rule;  // why this reference: "control" | "aligned twin" | "given" | "first"
+  std::string rule;  // why this reference: "plain prompts" | "control" | "aligned twin" | ...
   std::int64_t items = 0;
   std::int64_t prompts = 0;  // with a usable reply of both
   std::int64_t modulus = 0;  // worst and gap are over positions modulo this
   TestedDifference mean;
   TestedDifference worst;
   TestedDifference gap;
-  std::int64_t only_run = 0;  // prompts that only the run has right
+  std::optional<double> tokens;  // prompt tokens per answer, run - reference; empty: unknown
+  std::int64_t only_run = 0;     // prompts that only the run has right
   std::int64_t only_reference = 0;
   std::int64_t items_for_run = 0;  // items with more right answers of the run
   std::int64_t items_for_reference = 0;

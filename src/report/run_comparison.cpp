@@ -102,6 +102,15 @@ std::string bytes_text(const ComparedRun& run) {
   return bytes ? fmt::format("{:.4g}", *bytes) : std::string("-");
 }
 
+bool tokens_differ(const RunComparison& c) {
+  return std::ranges::any_of(c.pairs,
+                             [](const PairedRuns& pair) { return pair.tokens.value_or(0) != 0; });
+}
+
+std::string token_difference_text(const PairedRuns& pair) {
+  return pair.tokens ? fmt::format("{:+.1f}", *pair.tokens) : std::string("-");
+}
+
 std::string duration_text(std::optional<double> seconds) {
   return seconds ? base::format_duration(*seconds) : std::string("-");
 }
@@ -132,9 +141,12 @@ std::string run_comparison_text(const RunComparison& c) {
   text += aligned(rows);
   if (!c.pairs.empty()) {
     text += fmt::format(
-        "\nAgainst the reference on the same prompts, points; p corrected for {} tests (Holm)\n",
-        c.tests);
+        "\nAgainst the reference on the same {}, points; p corrected for {} tests (Holm){}\n",
+        tokens_differ(c) ? "items and residues" : "prompts", c.tests,
+        tokens_differ(c) ? "; tokens: sent per answer" : "");
+    const bool tokens = tokens_differ(c);
     rows = {{"run - reference", "mean", "p", "worst", "p", "gap", "p", "items +/-", "p"}};
+    if (tokens) rows.front().push_back("tokens");
     for (const PairedRuns& pair : c.pairs) {
       std::vector<std::string> row = {fmt::format("{} - {}", printable(c.runs[pair.run].name),
                                                   printable(c.runs[pair.reference].name))};
@@ -144,6 +156,7 @@ std::string run_comparison_text(const RunComparison& c) {
       }
       row.push_back(fmt::format("{}/{}", pair.items_for_run, pair.items_for_reference));
       row.push_back(tested_p(pair.p_items_holm));
+      if (tokens) row.push_back(token_difference_text(pair));
       rows.push_back(std::move(row));
     }
     text += aligned(rows);
@@ -155,8 +168,8 @@ std::string run_comparison_text(const RunComparison& c) {
 
 std::string runs_csv(const RunComparison& c) {
   std::string csv =
-      "name,published,design,variant,seed,padding,modulus,items,score,mean,mean_low,mean_high,"
-      "worst,"
+      "name,published,design,variant,seed,padding,mitigation,tokens_per_answer,modulus,items,"
+      "score,mean,mean_low,mean_high,worst,"
       "worst_residue,best,gap,noise_gap,gap_p,period,period_p,verdict,window,stride,worst_phase,"
       "worst_phase_accuracy,phase_gap,bytes_per_token,cache_tokens,parameters,training_steps,"
       "training_tokens,training_seconds,training_loss,folder\n";
@@ -169,6 +182,8 @@ std::string runs_csv(const RunComparison& c) {
                    csv_text(run.variant),
                    csv_number(run.seed),
                    csv_text(r.design.padding),
+                   csv_text(r.design.mitigation),
+                   csv_number(r.design.tokens_per_answer),
                    fmt::format("{}", r.design.modulus),
                    r.design.items > 0 ? fmt::format("{}", r.design.items) : "",
                    csv_text(r.score),
@@ -206,7 +221,7 @@ std::string pairs_csv(const RunComparison& c) {
   for (const char* what : {"mean", "worst", "gap"}) {
     csv += fmt::format(",{0},{0}_low,{0}_high,{0}_p,{0}_p_holm", what);
   }
-  csv += ",only_run,only_reference,items_for_run,items_for_reference,p_items,p_items_holm\n";
+  csv += ",tokens,only_run,only_reference,items_for_run,items_for_reference,p_items,p_items_holm\n";
   for (const PairedRuns& pair : c.pairs) {
     std::vector<std::string> row = {csv_text(c.runs[pair.run].name),
                                     csv_text(c.runs[pair.reference].name),
@@ -220,6 +235,7 @@ std::string pairs_csv(const RunComparison& c) {
         row.push_back(csv_number(value));
       }
     }
+    row.push_back(csv_number(pair.tokens));
     for (const std::int64_t count :
          {pair.only_run, pair.only_reference, pair.items_for_run, pair.items_for_reference}) {
       row.push_back(fmt::format("{}", count));

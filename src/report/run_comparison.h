@@ -24,6 +24,9 @@ std::string number_text(std::optional<double> share);        // 0.506 -> "50.6";
 std::string amount_text(std::optional<std::int64_t> count);  // 78000 -> "78K"; empty -> "-"
 std::string bytes_text(const record::ComparedRun& run);      // "264"; empty -> "-"
 std::string duration_text(std::optional<double> seconds);    // "7 s"; empty -> "-"
+// Whether any pair's prompts differ in length, as with mitigations.
+bool tokens_differ(const record::RunComparison& comparison);
+std::string token_difference_text(const record::PairedRuns& pair);  // "+24.0"; unknown -> "-"
 // "-45.3 [-52.5 to -37.7]"; points.
 std::string tested_text(const record::TestedDifference& difference);
 

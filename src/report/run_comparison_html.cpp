@@ -171,6 +171,8 @@ std::string pairs_html(const RunComparison& c) {
   Table table;
   table.header = {"run",         "reference", "mean, points",        "p", "worst, points", "p",
                   "gap, points", "p",         "items for / against", "p"};
+  const bool tokens = tokens_differ(c);
+  if (tokens) table.header.push_back("tokens per answer");
   std::int64_t lower = 0, wider = 0;
   for (const PairedRuns& pair : c.pairs) {
     std::vector<std::string> row = {
@@ -185,6 +187,7 @@ std::string pairs_html(const RunComparison& c) {
     }
     row.push_back(fmt::format("{} / {}", pair.items_for_run, pair.items_for_reference));
     row.push_back(p_cell(pair.p_items_holm));
+    if (tokens) row.push_back(token_difference_text(pair));
     table.rows.push_back(std::move(row));
     const auto significant = [&](const TestedDifference& d) {
       return d.p_holm && *d.p_holm <= c.level;
@@ -193,9 +196,10 @@ std::string pairs_html(const RunComparison& c) {
     wider += significant(pair.gap) && *pair.gap.estimate.value > 0 ? 1 : 0;
   }
   const std::string summary = fmt::format(
-      "Of {} runs with a reference on the same prompts, {} have a lower worst phase and {} a wider "
+      "Of {} runs with a reference on the same {}, {} have a lower worst phase and {} a wider "
       "gap than it (Holm's correction over all {} p-values of this page, level {:g}).",
-      c.pairs.size(), lower, wider, count_text(c.tests), c.level);
+      c.pairs.size(), tokens ? "items and residues" : "prompts", lower, wider, count_text(c.tests),
+      c.level);
   return "<section id=\"pairs\">\n<h2>Paired tests</h2>\n" + paragraph(summary) +
          "<details><summary>Every test</summary>\n" +
          sortable(table,

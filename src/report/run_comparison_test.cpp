@@ -96,7 +96,7 @@ TEST(RunComparisonReport, WritesARowPerRunAndQuotesNames) {
   c.runs[0].name = "a,\"b\"";
   const std::string csv = runs_csv(c);
   EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(csv, '\n')), c.runs.size() + 1);
-  EXPECT_THAT(csv, HasSubstr("\n\"a,\"\"b\"\"\",0,full-1kv,,42,prefix,24,576,accuracy,"));
+  EXPECT_THAT(csv, HasSubstr("\n\"a,\"\"b\"\"\",0,full-1kv,,42,prefix,,,24,576,accuracy,"));
   const std::string pairs = pairs_csv(c);
   EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(pairs, '\n')), c.pairs.size() + 1);
 }

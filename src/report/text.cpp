@@ -99,6 +99,7 @@ std::string design_text(const record::Result& result) {
                       design.observations == 1 ? "prompt" : "prompts");
   if (design.missing > 0) text += fmt::format(" ({} missing)", count_text(design.missing));
   if (!design.padding.empty()) text += fmt::format(", {} padding", printable(design.padding));
+  if (!design.mitigation.empty()) text += ", mitigation " + printable(design.mitigation);
   return text;
 }
 

@@ -87,8 +87,9 @@ WordNeed words_needed(std::string_view name, const TaskSettings& settings) {
   return {.required = {}, .wanted = kFillerWords};
 }
 
-std::unique_ptr<Task> make_task(std::string_view name, const TaskSettings& s) {
-  check_name(name);
+namespace {
+
+std::unique_ptr<Task> make_plain(std::string_view name, const TaskSettings& s) {
   if (name == "records") return std::make_unique<RecordsTask>(records_options(s));
   if (name == "needle") {
     NeedleOptions needle{.seed = s.seed};
@@ -103,6 +104,14 @@ std::unique_ptr<Task> make_task(std::string_view name, const TaskSettings& s) {
   o.haystack = std::max<std::int64_t>(64, 8 * s.modulus);
   o.items = std::ssize(o.families) * s.modulus;
   return make_filled(std::move(o), s);
+}
+
+}  // namespace
+
+std::unique_ptr<Task> make_task(std::string_view name, const TaskSettings& s) {
+  check_name(name);
+  std::unique_ptr<Task> plain = make_plain(name, s);
+  return s.mitigation ? mitigate(std::move(plain), *s.mitigation) : std::move(plain);
 }
 
 }  // namespace kvphase::task

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "task/mitigate.h"
 #include "task/task.h"
 
 namespace kvphase::task {
@@ -33,6 +34,7 @@ struct TaskSettings {
   // Tokens of the texts that the task counts as 0 (a prompt's tokens less Prompt::length), the same
   // for all: then every reply's count of prompt tokens is checked.
   std::optional<std::int64_t> constant_tokens;
+  std::optional<MitigationOptions> mitigation;  // empty: plain prompts
 
   // records
   std::optional<std::int64_t> records;         // per haystack

@@ -281,6 +281,53 @@ Grade FilledTask::grade(const Prompt& prompt, const lm::AnswerReply& reply) cons
                     {.grading = options_.grading, .cut = reply.cut});
 }
 
+Anatomy FilledTask::anatomy(const Prompt& prompt) const {
+  const Filled& filled = filled_of(prompt.item);
+  const FilledItem& entry = options_.entries[at(prompt.item) % options_.entries.size()];
+  const std::vector<std::string>& pieces = prompt.words->pieces;
+  Anatomy anatomy{.context_begin = preamble_.empty() ? std::size_t{0} : 1,
+                  .context_end = pieces.size()};
+  if (has_after_ && !filled.tail.empty()) {
+    anatomy.help = anatomy.context_end = pieces.size() - 1;
+  } else {
+    anatomy.why_no_help = fmt::format(
+        "the prompt of {} has no place between its context and its question; write a "
+        "template with {{filler_after}} in front of {{question}}",
+        options_.name);
+  }
+  if (!entry.needle.empty()) {
+    anatomy.facts = {{.ids = {},
+                      .text = filled.middle,
+                      .key = {},
+                      .value = {},
+                      .tokens = filled.middle_tokens,
+                      .asked = true}};
+  } else {
+    anatomy.why_no_facts = fmt::format(
+        "{} does not know which facts are key; write a template with {{needle}}", options_.name);
+  }
+  anatomy.whole = filled.middle;
+  anatomy.whole_tokens = filled.middle_tokens;
+  anatomy.ask_text = entry.question;
+  const bool one_question = std::ranges::all_of(
+      options_.entries, [&](const FilledItem& other) { return other.question == entry.question; });
+  if (entry.question.empty()) {
+    anatomy.why_no_query_first = fmt::format(
+        "{} has no question of its own; write a template with {{question}}", options_.name);
+  } else if (one_question) {
+    anatomy.intro = entry.question + "\n\n";
+  } else if (options_.count_tokens) {
+    anatomy.lead = entry.question + "\n\n";
+    anatomy.lead_tokens = options_.count_tokens(anatomy.lead);
+  } else {
+    anatomy.why_no_query_first =
+        "the items' questions may differ in tokens and no tokenizer counts them; ask one question "
+        "of all items, or a server with a tokenizer";
+  }
+  anatomy.filler_words = family_of(prompt.item).words;
+  return anatomy;
+}
+
 base::Json FilledTask::options() const {
   base::Json prompt = base::Json::array();
   for (const Segment& segment : options_.segments) {

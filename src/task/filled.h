@@ -82,6 +82,7 @@ class FilledTask final : public Task {
   std::int64_t recount(const Prompt& prompt) const override;
   CostShape cost_shape() const override;
   Grade grade(const Prompt& prompt, const lm::AnswerReply& reply) const override;
+  Anatomy anatomy(const Prompt& prompt) const override;
 
  private:
   // The texts of an entry and their tokens.

@@ -241,4 +241,24 @@ std::string LookupTask::token_name(TokenId token) const {
   return options_.language.token_name(token);
 }
 
+Anatomy LookupTask::anatomy(const Prompt& prompt) const {
+  const LookupLanguage& language = options_.language;
+  const std::vector<TokenId>& tokens = prompt.request.prompt;
+  Anatomy anatomy{.context_end = at(language.haystack), .help = tokens.size() - 1};
+  for (std::size_t i = 0; i + 1 < anatomy.context_end; ++i) {
+    if (language.meaning(tokens[i]).kind != TokenKind::kKey) continue;
+    anatomy.facts.push_back({.ids = {tokens[i], tokens[i + 1]},
+                             .tokens = 2,
+                             .pair_tokens = 2,
+                             .asked = tokens[i] == tokens.back()});
+  }
+  anatomy.ask_ids = {tokens.back()};
+  anatomy.lead_tokens = 1;
+  anatomy.passage_tokens = 8;
+  for (std::int64_t i = 0; i < language.fillers; ++i) {
+    anatomy.filler_ids.push_back(language.filler(i));
+  }
+  return anatomy;
+}
+
 }  // namespace kvphase::task

@@ -56,6 +56,7 @@ class LookupTask final : public Task {
   base::Json options() const override;
   Prompt prompt(std::int64_t item, std::int64_t residue) const override;
   std::string token_name(lm::TokenId token) const override;
+  Anatomy anatomy(const Prompt& prompt) const override;
 
  private:
   struct Item;

@@ -22,6 +22,9 @@ constexpr const char* kPreamble =
     "which is one word. Words between records mean nothing.\n\n";
 constexpr const char* kQuestion =
     "\n\nNow give the value of each of these keys, with the value alone.\n";
+// Before a key that is asked for before the list.
+constexpr const char* kKeyFirst =
+    "The key whose value you will be asked for stands first, then the list begins:";
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
@@ -392,6 +395,31 @@ CostShape RecordsTask::cost_shape() const {
       shape.shared_tokens = list_tokens();
   }
   return shape;
+}
+
+// The key facts are the records that the items of the haystack ask for: who has these questions
+// knows that these records matter.
+Anatomy RecordsTask::anatomy(const Prompt& prompt) const {
+  const auto hay = haystack_of(prompt.item);
+  const std::size_t asked = hay->targets[at(prompt.item % options_.per_haystack)];
+  const std::vector<std::string>& pieces = prompt.words->pieces;
+  Anatomy anatomy{.context_begin = 1, .context_end = pieces.size() - 1, .help = pieces.size() - 1};
+  for (const std::size_t record : hay->targets) {
+    const std::int64_t key = hay->keys[record];
+    anatomy.facts.push_back({.ids = {},
+                             .text = record_text(key, hay->values[record]),
+                             .key = key_text(key),
+                             .value = " " + values_[at(hay->values[record])],
+                             .tokens = record_tokens(),
+                             .pair_tokens = options_.key_words + 1,
+                             .asked = record == asked});
+  }
+  anatomy.ask_text = anatomy.lead = key_text(hay->keys[asked]);
+  anatomy.lead_tokens = options_.key_words;
+  anatomy.intro = kKeyFirst;
+  anatomy.passages = 3;
+  anatomy.filler_words = fillers_;
+  return anatomy;
 }
 
 base::Json RecordsTask::options() const {

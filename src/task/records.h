@@ -75,6 +75,7 @@ class RecordsTask final : public Task {
   std::vector<std::string> one_token_words() const override;
   std::int64_t recount(const Prompt& prompt) const override;
   CostShape cost_shape() const override;
+  Anatomy anatomy(const Prompt& prompt) const override;
 
  private:
   struct Haystack;

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "lm/language_model.h"
+#include "task/anatomy.h"
 #include "task/pad.h"
 
 namespace kvphase::task {
@@ -82,6 +83,13 @@ class Task {
 
   // What all prompts cost; see plan_cost().
   virtual CostShape cost_shape() const;
+
+  // What a mitigation may know of one of its prompts. By default nothing: no mitigation fits.
+  virtual Anatomy anatomy(const Prompt& prompt) const;
+  // What the prompts went through (mitigate.h), as the record says it; empty: they are plain.
+  virtual std::string mitigation() const { return ""; }
+  // Prompts whose answers vote for one: prompt n*votes()+v is version v of prompt n.
+  virtual std::int64_t votes() const { return 1; }
 
   // Of an answered reply to a prompt in words.
   virtual Grade grade(const Prompt& prompt, const lm::AnswerReply& reply) const;
