@@ -74,5 +74,35 @@ TEST_F(ReferenceModels, AnswerAsTheirRowsSay) {
   }
 }
 
+TEST_F(ReferenceModels, RetrievalRaisesTheWorstPhaseOfAChunkedOneAndRandomPaddingDoesNot) {
+  const std::string audit = fmt::format(
+      "audit {}/chunked-w4s4 --haystack 36 -R 12 --demonstrations 4 --items 48 --threads 1 -q ",
+      KVPHASE_MODELS);
+  for (const char* name : {"plain", "retrieve", "random-padding"}) {
+    const bool plain = std::string_view(name) == "plain";
+    const auto outcome =
+        run(audit + (plain ? "" : fmt::format("--mitigate {} ", name)) + "--out " + name);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+  ASSERT_EQ(run("compare plain retrieve random-padding --out both -q").code, 0);
+  const base::Json both = base::Json::parse(read("both/comparison.json"));
+  ASSERT_EQ(both.at("pairs").size(), 2U);
+  for (const base::Json& pair : both.at("pairs")) {
+    const double worst = pair.at("worst").at("value").get<double>();
+    const double tokens = pair.at("tokens").get<double>();
+    const bool retrieve = pair.at("run") == "retrieve";
+    fmt::print("{}: worst phase {:+.3f} against plain, {:+.1f} tokens\n",
+               pair.at("run").get<std::string>(), worst, tokens);
+    EXPECT_EQ(pair.at("rule"), "plain prompts");
+    if (retrieve) {
+      EXPECT_GT(worst, 0.2);  // +0.40 with 288 items
+      EXPECT_EQ(tokens, 8);
+    } else {
+      EXPECT_LT(worst, 0.1);  // 0.00 with 288 items
+      EXPECT_NEAR(tokens, 5.5, 1);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kvphase
