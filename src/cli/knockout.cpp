@@ -50,6 +50,13 @@ Action add_knockout(CLI::App& app) {
                  "Other prompts that mean and resample are taken from (default 480)");
   app.add_flag("--separately", arguments->separately,
                "A prefill per knockout, to compare: slower, the same answers");
+  app.footer(
+      "\nA head or layer is counted as depending on phase where the corrected p of its net change "
+      "is "
+      "at most 0.05\nand the interval of its crossed largest loss minus mean loss lies above 0. "
+      "Losing every phase the same share\nof what it has above a guess is no dependence on "
+      "phase.\n" +
+      app.get_footer());
   return [arguments](const Session& session) { return run_knockout(*arguments, session); };
 }
 

@@ -79,14 +79,18 @@ KnockoutAnswers run_knockouts(const std::filesystem::path& checkpoint,
 // beside it with the phase chosen in one half of the items and measured in the other, both ways
 // round (0 on average where phases are alike).
 //
-// Net (the sentence counts it): every phase keeps the same share c of its accuracy, net of what is
-// gained, so that knocked - c clean is 0 on average at each; its sum of squares over phases against
-// that of items drawn with replacement, around what was found (Davison and Hinkley 1997, 4.4).
-// Permuting inside items would not do: what is right differs by phase, so prompts are not
-// exchangeable.
-// Lost, by permutation inside items: of the prompts that are right without the knockout the same
-// share stays right at every phase. Gains are not seen, so it also rejects where phases differ only
-// in how near the margin their answers are.
+// Net: every phase keeps the same share c of what its accuracy exceeds a floor f by, net of what is
+// gained, so that knocked - f - c (clean - f) is 0 on average at each; its sum of squares over
+// phases against that of items drawn with replacement, around what was found (Davison and Hinkley
+// 1997, 4.4). Permuting inside items would not do: what is right differs by phase, so prompts are
+// not exchangeable. The floor is what guessing leaves: between 0 and what a guess among the
+// prompt's records may reach (or the lowest accuracy of a phase, clean or knocked), whichever fits
+// best. Without one, a layer whose loss leaves the same guess everywhere would depend on phase
+// wherever clean accuracy does. The sentence counts a site where this p, corrected, is at most the
+// level and the interval of the crossed largest loss minus the mean lies above 0: an effect, not
+// only a difference. Lost, by permutation inside items: of the prompts that are right without the
+// knockout the same share stays right at every phase. Gains are not seen, so it also rejects where
+// phases differ only in how near the margin their answers are.
 record::Findings knockout_findings(const KnockoutAnswers& answers, const KnockoutOptions& options,
                                    const record::RunContext& context);
 

@@ -1,6 +1,8 @@
 #include "lab/knockout_analysis.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <span>
 
 #include "base/random.h"
@@ -161,23 +163,44 @@ std::vector<double> phase_rows(const KnockoutAnswers& a, std::size_t S, std::siz
   return rows;
 }
 
-// By phase: knocked - share * clean, with the share of right answers that is left over all phases.
-std::vector<double> beyond_share(std::span<const double> sums) {
+// What a guess may reach, as a share of prompts: one of the prompt's records, or of all values, and
+// three standard errors of that over items (a guess is often the same at all residues of an item).
+double guess_bound(const KnockoutAnswers& a, const KnockoutOptions& options) {
+  const task::LookupLanguage& language = options.lookup.language;
+  const auto choices =
+      static_cast<double>(std::max<std::int64_t>(1, std::min(language.records, language.values)));
+  const double guess = 1 / choices;
+  return guess + 3 * std::sqrt(guess * (1 - guess) / static_cast<double>(a.items));
+}
+
+// By phase: knocked - mean - c (clean - mean), which is knocked - f - c (clean - f) with the share
+// c kept of what exceeds a floor f at all phases together. Of the floors from 0 to `highest_floor`
+// (and to the lowest accuracy of any phase) the one that leaves least.
+std::vector<double> beyond_share(std::span<const double> sums, double highest_floor) {
   const std::size_t S = sums.size() / 2;
-  double clean = 0, knocked = 0;
+  const auto phases = static_cast<double>(S);
+  const std::span<const double> clean = sums.first(S), knocked = sums.subspan(S);
+  const double x = std::accumulate(clean.begin(), clean.end(), 0.0) / phases;
+  const double y = std::accumulate(knocked.begin(), knocked.end(), 0.0) / phases;
+  const double f = std::min({highest_floor, std::ranges::min(clean), std::ranges::min(knocked)});
+  double xy = 0, xx = 0;
   for (std::size_t g = 0; g < S; ++g) {
-    clean += sums[g];
-    knocked += sums[S + g];
+    xy += (clean[g] - x) * (knocked[g] - y);
+    xx += (clean[g] - x) * (clean[g] - x);
   }
-  const double share = clean > 0 ? knocked / clean : 0;
+  double share = 0;
+  if (xx > 0) {
+    const double without = y / x, with = (y - f) / (x - f);  // x > f, or xx were 0
+    share = std::clamp(xy / xx, std::min(without, with), std::max(without, with));
+  }
   std::vector<double> beyond(S);
-  for (std::size_t g = 0; g < S; ++g) beyond[g] = sums[S + g] - share * sums[g];
+  for (std::size_t g = 0; g < S; ++g) beyond[g] = knocked[g] - y - share * (clean[g] - x);
   return beyond;
 }
 
-// Does the net change follow the phase? Under the null every phase keeps the same share of its
-// accuracy, net of what is gained. Items drawn with replacement say how far from 0 chance takes
-// knocked - share * clean over phases.
+// Does the net change follow the phase? Under the null every phase keeps the same share of what its
+// accuracy exceeds a guess by, net of what is gained. Items drawn with replacement say how far from
+// 0 chance takes what beyond_share leaves.
 PhaseTest test_net(const KnockoutAnswers& a, const KnockoutOptions& options, std::size_t site) {
   const std::vector<std::uint8_t>& knocked = a.knocked[site];
   const auto right = [](const std::vector<std::uint8_t>& answers) {
@@ -198,7 +221,9 @@ PhaseTest test_net(const KnockoutAnswers& a, const KnockoutOptions& options, std
   };
   std::vector<double> sums(2 * S);
   for (std::size_t i = 0; i < rows.size(); ++i) sums[i % (2 * S)] += rows[i];
-  const std::vector<double> found = beyond_share(sums);
+  const double highest_floor =
+      guess_bound(a, options) * static_cast<double>(a.clean.size()) / static_cast<double>(S);
+  const std::vector<double> found = beyond_share(sums, highest_floor);
   // A sample of n items varies by (n - 1) / n less around its mean.
   const auto n = static_cast<double>(items);
   const double observed =
@@ -211,7 +236,7 @@ PhaseTest test_net(const KnockoutAnswers& a, const KnockoutOptions& options, std
       const double* row = rows.data() + random.uniform_index(items) * 2 * S;
       for (std::size_t c = 0; c < 2 * S; ++c) sums[c] += row[c];
     }
-    as_far += distance(beyond_share(sums), found) >= observed ? 1 : 0;
+    as_far += distance(beyond_share(sums, highest_floor), found) >= observed ? 1 : 0;
   }
   return {.p = static_cast<double>(as_far + 1) / static_cast<double>(options.permutations + 1)};
 }
@@ -259,6 +284,9 @@ void test_sites(std::vector<SiteResult>& results, const KnockoutAnswers& a,
   for (std::size_t s = 0; s < results.size(); ++s) {
     base::stop_if_requested("knockout");
     results[s].net = test_net(a, options, s);
+    if (results[s].net.p && !results[s].crossed.value) {
+      results[s].net = {.reason = "a residue has no right answer in half of the items"};
+    }
     results[s].lost = test_lost(a, options, s);
   }
   correct(results, &SiteResult::net);
@@ -267,12 +295,18 @@ void test_sites(std::vector<SiteResult>& results, const KnockoutAnswers& a,
 
 }  // namespace
 
+bool depends_on_phase(const SiteResult& r) {
+  return r.net.found() && r.crossed.value && r.crossed.low.value_or(*r.crossed.value) > 0;
+}
+
 Tally tally(const KnockoutAnswers& a, const std::vector<SiteResult>& results, bool layers,
             PhaseTest SiteResult::*test) {
   Tally t;
   for (std::size_t s = 0; s < results.size(); ++s) {
     if (a.sites[s].whole_layer != layers) continue;
-    t.found += (results[s].*test).found() ? 1 : 0;
+    const bool named =
+        test == &SiteResult::net ? depends_on_phase(results[s]) : (results[s].*test).found();
+    t.found += named ? 1 : 0;
     t.tested += (results[s].*test).p ? 1 : 0;
     t.all += 1;
   }

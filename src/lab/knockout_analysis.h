@@ -35,7 +35,13 @@ struct SiteResult {
   PhaseTest lost;  // does the share of right answers that it loses?
 };
 
-// How many heads, or layers, depend on phase, of those that could be tested, of all.
+// Is it counted and named as one that depends on phase? The corrected p of its net change is at
+// most the level, and the interval of its crossed concentration lies above 0: a small p alone says
+// that phases differ, not that they differ by much, and with many items a single answer has one.
+bool depends_on_phase(const SiteResult& result);
+
+// How many heads, or layers, depend on phase (of the net test: as above), of those that could be
+// tested, of all.
 struct Tally {
   std::int64_t found = 0, tested = 0, all = 0;
 };

@@ -78,6 +78,7 @@ Json data_of(const KnockoutAnswers& a, const std::vector<SiteResult>& results,
          {"largest_loss_minus_mean", to_json(result.concentrated)},
          {"largest_loss_minus_mean_crossed", to_json(result.crossed)},
          {"largest_loss_at_phase", result.worst_phase ? Json(*result.worst_phase) : Json(nullptr)},
+         {"depends_on_phase", result.net.p ? Json(depends_on_phase(result)) : Json(nullptr)},
          {"net_depends_on_phase", json_of(result.net)},
          {"loss_depends_on_phase", json_of(result.lost)}});
   }
@@ -122,21 +123,26 @@ record::FindingsTable table_of(const KnockoutAnswers& a, const std::vector<SiteR
   record::FindingsTable table{
       .title = "Heads and layers, most phase-concentrated first",
       .header = {"knocked out", "net change, points", "at phase", "largest loss, %",
-                 "minus mean loss", "crossed", "p net", "p lost"},
+                 "minus mean loss", "crossed", "p net", "p lost", "depends on phase"},
       .note =
           "Net change: of accuracy, percentage points of all prompts, gains and losses together. "
           "Losses: net too, percent of clean accuracy. Brackets: 95% bootstrap intervals over "
-          "items. The largest of several losses exceeds their mean by chance, too; crossed: the "
+          "items; of minus mean loss percentiles of a maximum, which resampling pushes up. The "
+          "largest of several losses exceeds their mean by chance, too; crossed: the "
           "same, the phase chosen in one half of the items and measured in the other (0 where "
-          "phases are alike). p, corrected over all rows (Holm): net, that every "
-          "phase keeps the same share of its accuracy; lost, that it keeps the same share of its "
-          "right answers. -: cannot be tested."};
+          "phases are alike). p, corrected over all rows (Holm): net, that every phase keeps the "
+          "same share of what its accuracy exceeds a guess by; lost, that it keeps the same share "
+          "of its right answers. -: cannot be tested. Depends on phase: p net is at most the level "
+          "and the interval of crossed lies above 0."};
   for (const std::size_t s : order) {
     const SiteResult& r = results[s];
     table.rows.push_back(
         {a.sites[s].name, points(r.points), r.worst_phase ? fmt::format("{}", *r.worst_phase) : "-",
          r.worst_phase ? points(r.phases[static_cast<std::size_t>(*r.worst_phase)]) : "-",
-         points(r.concentrated), points(r.crossed), p_cell(r.net.p_holm), p_cell(r.lost.p_holm)});
+         points(r.concentrated), points(r.crossed), p_cell(r.net.p_holm), p_cell(r.lost.p_holm),
+         !r.net.p              ? "-"
+         : depends_on_phase(r) ? "yes"
+                               : "not shown"});
   }
   return table;
 }
@@ -185,12 +191,13 @@ std::string sentence_of(const std::string& model, const KnockoutAnswers& a,
   }
   std::optional<std::size_t> top;
   for (std::size_t s = 0; s < results.size(); ++s) {
-    if (!results[s].net.found() || !results[s].crossed.value) continue;
+    if (!depends_on_phase(results[s])) continue;
     if (!top || *results[s].crossed.value > *results[*top].crossed.value) top = s;
   }
   std::string text = fmt::format(
-      "{}: the net change of accuracy depends on phase (level {:g} after correction): ", model,
-      kKnockoutLevel);
+      "{}: the net change of accuracy depends on phase (corrected p at most {:g}, and the largest "
+      "loss above the mean loss on items that did not choose its phase): ",
+      model, kKnockoutLevel);
   if (heads.all > 0) text += counted(heads, "heads") + ", ";
   text += counted(layers, "layers");
   if (!top) return text + ".";
@@ -240,9 +247,10 @@ Findings knockout_findings(const KnockoutAnswers& a, const KnockoutOptions& opti
       "Relative change per residue is averaged over the residues of a phase. It is noisy where "
       "little was right without the knockout.",
       "The sentence counts heads and layers whose net change depends on phase: gains (wrong "
-      "answers "
-      "made right) count against losses. A head that costs every phase the same share of its "
-      "accuracy does not depend on phase, however much it costs.",
+      "answers made right) count against losses, the corrected p is at most the level, and the "
+      "interval of the crossed largest loss minus the mean lies above 0. A head that costs every "
+      "phase the same share of what its accuracy exceeds a guess by does not depend on phase, "
+      "however much it costs; nor does a layer without which every phase guesses alike.",
       "The other test looks only at prompts that are right without the knockout. It also finds "
       "heads that make as many wrong answers right as right ones wrong, where phases differ in how "
       "near their answers are to the margin: it says that phases are fragile, not that the head "
