@@ -176,6 +176,33 @@ void calibrate(const Opened& opened, const ReadoutOptions& options, ReadoutAnswe
   }
 }
 
+// Every reader by itself, handed its own entry: 1 where one of them makes the prompt's answer
+// right.
+std::vector<std::uint8_t> any_right(const Opened& opened, const Batch& batch, const Asked& asked,
+                                    const std::vector<Reader>& readers,
+                                    const std::vector<Held>& held_by) {
+  const auto count = static_cast<std::int64_t>(readers.size());
+  const std::int64_t B = batch.size();
+  model::DecodeState many = repeated(asked.before, count);
+  model::Look look = look_into(*opened.network);
+  for (std::int64_t r = 0; r < count; ++r) {
+    const Reader& reader = readers[static_cast<std::size_t>(r)];
+    const Tensor& values = held_by[static_cast<std::size_t>(reader.layer)].as_written;
+    for (std::int64_t b = 0; b < B; ++b) {
+      hand(look, reader, values, b, r * B + b, opened.config().query_heads);
+    }
+  }
+  const Tensor top =
+      opened.network->decode(batch.last().repeat({count, 1}), many, &look).select(1, 0).argmax(-1);
+  const auto tops = top.accessor<std::int64_t, 1>();
+  std::vector<std::uint8_t> right(static_cast<std::size_t>(B));
+  for (std::int64_t i = 0; i < count * B; ++i) {
+    const auto b = static_cast<std::size_t>(i % B);
+    if (tops[i] == batch.prompts[b].request.target) right[b] = 1;
+  }
+  return right;
+}
+
 // Fills one batch's shares of one layer; KV head g's entries hold a position or do not.
 void read_shares(const Opened& opened, const Asked& asked, const Batch& batch, Shares& shares) {
   const auto layer = static_cast<std::size_t>(shares.layer);
@@ -249,7 +276,7 @@ ReadoutAnswers run_readout(const std::filesystem::path& checkpoint, const Readou
         const std::vector<Held> answer = held_by_layer(opened, asked, asked.answer_at);
         const std::vector<Held> other = held_by_layer(opened, asked, asked.other_at);
         const std::int64_t B = batch.size();
-        constexpr std::int64_t kHands = kHandedCount - 1;
+        constexpr std::int64_t kHands = 4;  // to the phase's reader
         model::DecodeState many = repeated(asked.before, kHands);
         model::Look look = look_into(*opened.network);
         for (std::int64_t b = 0; b < B; ++b) {
@@ -271,10 +298,12 @@ ReadoutAnswers run_readout(const std::filesystem::path& checkpoint, const Readou
                             .select(1, 0)
                             .argmax(-1)});
         const auto tops = top.accessor<std::int64_t, 1>();
+        const auto with_entry = any_right(opened, batch, asked, answers.readers, answer);
+        const auto with_other = any_right(opened, batch, asked, answers.readers, other);
         for (std::int64_t b = 0; b < B; ++b) {
           const auto i = static_cast<std::size_t>(b);
           const task::Prompt& prompt = batch.prompts[i];
-          for (std::size_t k = 0; k < kHandedCount; ++k) {
+          for (std::size_t k = 0; k <= kHands; ++k) {
             const lm::TokenId wanted =
                 k == index_of(Handed::kOtherToken)
                     ? prompt.request.prompt[static_cast<std::size_t>(asked.other_at[i])]
@@ -282,6 +311,8 @@ ReadoutAnswers run_readout(const std::filesystem::path& checkpoint, const Readou
             answers.right[k][batch.first + i] =
                 tops[static_cast<std::int64_t>(k) * B + b] == wanted ? 1 : 0;
           }
+          answers.right[index_of(Handed::kAnyEntry)][batch.first + i] = with_entry[i];
+          answers.right[index_of(Handed::kAnyOtherEntry)][batch.first + i] = with_other[i];
         }
       },
       progress);

@@ -7,7 +7,9 @@
 // Causes, by intervention (not by correlation): at the query position the output of the reading
 // heads is replaced by the value of what they should have read, and the answer is taken again.
 //   hand the entry   the value of the entry that holds the answer, as it was written. Right now:
-//                    the entry held the answer and it could be used, so it was NOT FOUND.
+//                    the entry held the answer and it could be used, so it was NOT FOUND. So too
+//                    where one KV head alone, or another layer, makes it right when handed its own
+//                    entry: heads that are handed theirs at once may disturb each other.
 //   hand the token   else the value that this entry would have if its gate kept the answer's token
 //                    alone: the exact, uncompressed token. Right now: it was NOT WRITTEN.
 //                    Still wrong: NOT READ OUT, whatever is handed over.
@@ -48,9 +50,10 @@ struct Reader {
   std::string name;
 };
 
-// What was done to a prompt's last position; the order of ReadoutAnswers::right.
-enum class Handed { kNothing, kEntry, kToken, kOtherEntry, kOtherToken };
-inline constexpr std::size_t kHandedCount = 5;
+// What was done to a prompt's last position; the order of ReadoutAnswers::right. Any: every
+// candidate reader tried by itself, 1 where one of them makes it right.
+enum class Handed { kNothing, kEntry, kToken, kOtherEntry, kOtherToken, kAnyEntry, kAnyOtherEntry };
+inline constexpr std::size_t kHandedCount = 7;
 
 // Shares of one layer's attention at the query.
 struct Shares {

@@ -31,6 +31,10 @@ enum Count : std::size_t {
   kCounts
 };
 
+// Below this share of right answers that survive being handed the entry, "not written" is said to
+// be an upper bound.
+constexpr double kSurvives = 0.9;
+
 // Shares worked out of the counts, with what they are shares of.
 struct Share {
   const char* name;
@@ -51,7 +55,8 @@ std::array<bool, kCounts> counted(const ReadoutAnswers& a, std::size_t at) {
   };
   std::array<bool, kCounts> is{};
   const bool clean = right(Handed::kNothing);
-  const bool entry = right(Handed::kEntry), token = right(Handed::kToken);
+  const bool entry = right(Handed::kEntry) || right(Handed::kAnyEntry);
+  const bool token = right(Handed::kToken);
   is[kPrompts] = true;
   is[kRight] = clean;
   is[kWrong] = !clean;
@@ -60,7 +65,7 @@ std::array<bool, kCounts> counted(const ReadoutAnswers& a, std::size_t at) {
   is[kNotReadOut] = !clean && !entry && !token;
   is[kStaysWithEntry] = clean && entry;
   is[kStaysWithToken] = clean && token;
-  is[kLucky] = !clean && right(Handed::kOtherEntry);
+  is[kLucky] = !clean && (right(Handed::kOtherEntry) || right(Handed::kAnyOtherEntry));
   is[kSteered] = right(Handed::kOtherToken);
   return is;
 }
@@ -68,7 +73,25 @@ std::array<bool, kCounts> counted(const ReadoutAnswers& a, std::size_t at) {
 struct Analysis {
   std::vector<std::array<double, kCounts>> counts;           // [S + 1], the last of all phases
   std::vector<std::array<Estimate, kShares.size()>> shares;  // [S + 1]
+  // "stays right, entry handed" by phase, weighed by the phase's wrong answers.
+  Estimate survives_where_wrong;
+
+  bool upper_bound() const {
+    return !survives_where_wrong.value || *survives_where_wrong.value < kSurvives;
+  }
 };
+
+std::optional<double> survival_where_wrong(std::span<const double> sums, std::size_t S) {
+  double wrong = 0, survive = 0;
+  for (std::size_t group = 0; group < S; ++group) {
+    const std::span<const double> n = sums.subspan(group * kCounts, kCounts);
+    if (n[kWrong] == 0) continue;
+    if (n[kRight] == 0) return std::nullopt;
+    wrong += n[kWrong];
+    survive += n[kWrong] * n[kStaysWithEntry] / n[kRight];
+  }
+  return wrong > 0 ? std::optional(survive / wrong) : std::nullopt;
+}
 
 Analysis analyse(const ReadoutAnswers& a, const ReadoutOptions& options) {
   const auto R = static_cast<std::size_t>(a.modulus);
@@ -96,11 +119,14 @@ Analysis analyse(const ReadoutAnswers& a, const ReadoutOptions& options) {
         }
       }
     }
+    values.back() = survival_where_wrong(sums, S);
   };
-  const std::vector<Estimate> found =
-      stats::bootstrap_statistic(rows, columns, (S + 1) * kShares.size(), statistic,
+  std::vector<Estimate> found =
+      stats::bootstrap_statistic(rows, columns, (S + 1) * kShares.size() + 1, statistic,
                                  {.replicates = options.replicates,
                                   .seed = base::derive_seed(options.seed, "readout.bootstrap")});
+  analysis.survives_where_wrong = found.back();
+  found.pop_back();
   analysis.shares.resize(S + 1);
   for (std::size_t i = 0; i < found.size(); ++i) {
     analysis.shares[i / kShares.size()][i % kShares.size()] = found[i];
@@ -212,18 +238,32 @@ Json data_of(const ReadoutAnswers& a, const ReadoutOptions& options, const Analy
   for (std::size_t r = 0; r < a.readers.size(); ++r) {
     readers.push_back({{"name", a.readers[r].name}, {"answers_a_handed_token", a.calibrated[r]}});
   }
-  return {{"stride", options.stride}, {"readers", readers}, {"phases", phases}};
+  return {{"stride", options.stride},
+          {"readers", readers},
+          {"phases", phases},
+          {"stays_right_where_wrong", to_json(analysis.survives_where_wrong)},
+          {"not_written_is_an_upper_bound",
+           analysis.counts.back()[kWrong] > 0 ? Json(analysis.upper_bound()) : Json(nullptr)}};
 }
 
 std::string sentence_of(const std::string& model, const Analysis& analysis) {
   const auto& n = analysis.counts.back();
   if (n[kWrong] == 0) return fmt::format("{}: no answer is wrong.", model);
   const auto percent = [&](Count c) { return 100 * n[c] / n[kWrong]; };
+  const Estimate& survives = analysis.survives_where_wrong;
+  const bool bound = n[kNotWritten] > 0 && analysis.upper_bound();
   return fmt::format(
-      "{}: of {:.0f} wrong answers of {:.0f}, {:.1f}% were not found (the entry held the answer), "
-      "{:.1f}% not written (the exact token would have done) and {:.1f}% not read out.",
-      model, n[kWrong], n[kPrompts], percent(kNotFound), percent(kNotWritten),
-      percent(kNotReadOut));
+      "{}: of {:.0f} wrong answers of {:.0f}, {}{:.1f}% were not found (the entry held the "
+      "answer), "
+      "{}{:.1f}% not written (the exact token would have done) and {:.1f}% not read out; {}.",
+      model, n[kWrong], n[kPrompts], bound ? "at least " : "", percent(kNotFound),
+      bound ? "at most " : "", percent(kNotWritten), percent(kNotReadOut),
+      survives.value
+          ? fmt::format("of right answers, {:.1f}% survive being handed the entry at the phases of "
+                        "the wrong ones",
+                        100 * *survives.value)
+          : "how many right answers survive being handed the entry there is unknown: none is right "
+            "at a phase");
 }
 
 }  // namespace
@@ -243,14 +283,25 @@ Findings readout_findings(const ReadoutAnswers& a, const ReadoutOptions& options
                       {"seed", options.seed},
                       {"replicates", options.replicates}};
   findings.data = data_of(a, options, analysis);
-  findings.answers =
-      answers_csv(a.modulus, {"clean", "entry", "token", "other entry", "other token's answer"},
-                  {&a.right[0], &a.right[1], &a.right[2], &a.right[3], &a.right[4]});
+  findings.answers = answers_csv(
+      a.modulus,
+      {"clean", "entry", "token", "other entry", "other token's answer", "any entry",
+       "any other entry"},
+      {&a.right[0], &a.right[1], &a.right[2], &a.right[3], &a.right[4], &a.right[5], &a.right[6]});
   record::FindingsTable causes{
       .title = "Wrong answers by cause",
       .header = {"phase", "reading heads", "wrong", "of", "not found, %", "not written, %",
                  "not read out, %"},
       .note = "Of the phase's wrong answers; brackets: 95% bootstrap intervals over items."};
+  const Estimate& survives = analysis.survives_where_wrong;
+  if (survives.value) {
+    causes.note += fmt::format(
+        " Of right answers at these phases, weighed by the wrong ones, {}% survive being handed "
+        "the "
+        "entry{}.",
+        cell(survives),
+        analysis.upper_bound() ? ": not written is an upper bound, not found a lower one" : "");
+  }
   record::FindingsTable checks{
       .title = "What a flip is worth",
       .header = {"phase", "stays right, entry handed, %", "stays right, token handed, %",
@@ -276,9 +327,13 @@ Findings readout_findings(const ReadoutAnswers& a, const ReadoutOptions& options
   findings.figures.push_back(attention_map(a, options.stride));
   findings.notes = {
       "Not found: handing the reading heads the value of the entry that holds the answer, as it "
-      "was "
-      "written, makes the answer right. Not written: it takes the value that this entry would have "
-      "if its gate had kept the answer's token alone. Not read out: neither does.",
+      "was written, makes the answer right, or handing one KV head or layer its own. Not written: "
+      "it takes the value that this entry would have if its gate had kept the answer's token "
+      "alone. "
+      "Not read out: neither does.",
+      "Where right answers do not survive being handed the entry, a wrong answer that it does not "
+      "mend may have had it written, too: then not written is an upper bound (below 90%, the "
+      "sentence says so).",
       "The reading heads of a phase were chosen on other prompts: the KV head, or all heads of the "
       "layer, that most often answer another record's value when handed its exact token.",
       "A cause found by intervention says what would have been enough, not what the model would "

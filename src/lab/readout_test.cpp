@@ -159,5 +159,43 @@ TEST(Readout, TheCausesOfAChunkedModelsWrongAnswersAddUpAtEveryPhase) {
   }
 }
 
+// Two phases: at 0 everything is right and survives, at 1 half is wrong and of the right ones a
+// quarter survives.
+TEST(Readout, NotWrittenIsAtMostWhereRightAnswersDoNotSurviveTheEntryAtTheWrongPhases) {
+  constexpr std::int64_t kItems = 80;
+  ReadoutAnswers a{.items = kItems,
+                   .modulus = 4,
+                   .readers = {{.heads = 1, .name = "layer 1"}},
+                   .reader_of_phase = {0, 0},
+                   .calibrated = {{1, 1}}};
+  for (auto& right : a.right) right.assign(4 * kItems, 0);
+  const auto at = [&](Handed handed) -> auto& { return a.right[static_cast<std::size_t>(handed)]; };
+  at(Handed::kToken).assign(4 * kItems, 1);
+  for (std::size_t i = 0; i < at(Handed::kNothing).size(); ++i) {
+    const std::size_t item = i / 4;
+    const bool strong = i % 2 == 0;
+    at(Handed::kNothing)[i] = strong || item % 2 == 0;
+    at(Handed::kEntry)[i] = strong || item % 8 == 0;
+  }
+  ReadoutOptions options;
+  options.stride = 2;
+  options.replicates = 200;
+  const record::Findings f = readout_findings(a, options, {});
+  EXPECT_NEAR(share(f, "stays right, entry handed"), 0.75, 1e-9) << "all phases together hide it";
+  const base::Json& survives = f.data.at("stays_right_where_wrong");
+  EXPECT_NEAR(survives.at("value").get<double>(), 0.25, 1e-9) << f.data.dump();
+  EXPECT_LT(survives.at("low").get<double>(), 0.25);
+  EXPECT_EQ(f.data.at("not_written_is_an_upper_bound"), true);
+  EXPECT_THAT(f.sentence, HasSubstr("at most 100.0% not written"));
+  EXPECT_THAT(f.sentence, HasSubstr("25.0% survive being handed the entry at the phases"));
+  // One head's own entry does what all heads' together do not.
+  at(Handed::kAnyEntry) = at(Handed::kNothing);
+  const record::Findings single = readout_findings(a, options, {});
+  EXPECT_EQ(single.data.at("stays_right_where_wrong").at("value"), 1.0);
+  EXPECT_THAT(single.sentence, HasSubstr(", 100.0% not written"));
+  for (std::size_t i = 1; i < at(Handed::kAnyEntry).size(); i += 2) at(Handed::kAnyEntry)[i] = 1;
+  EXPECT_EQ(readout_findings(a, options, {}).data.at("phases").back().at("not_written"), 0);
+}
+
 }  // namespace
 }  // namespace kvphase::lab
