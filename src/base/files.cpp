@@ -150,6 +150,14 @@ NewFolder::NewFolder(fs::path path, std::string_view scope) : path_(std::move(pa
   if (!path_.has_filename()) path_ = path_.parent_path();  // "out/"
   check_new_folder(path_, scope);
   const fs::path part = path_.string() + ".part";
+  if (fs::exists(part)) {
+    throw usage_error(
+        scope,
+        "expected {} to be free, got: it exists; it is what a killed command left, or "
+        "belongs to one that still runs: if none does, remove it, else choose another "
+        "folder",
+        part.string());
+  }
   create_new_folder(part, scope);
   part_ = part;
 }

@@ -120,6 +120,18 @@ TEST_F(Files, ANewFolderAppearsWholeOrNotAtAll) {
   EXPECT_EQ(read_file(folder_ / "deep" / "out" / "x"), "one");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "deep"), fs::directory_iterator()), 1);
   EXPECT_THROW(NewFolder(folder_ / "deep" / "out", "run"), Error);
+  // What a kill leaves: nobody is there to remove it.
+  create_new_folder(folder_ / "again.part", "run");
+  try {
+    NewFolder again(folder_ / "again", "run");
+    ADD_FAILURE() << "taken over from whoever may still write it";
+  } catch (const Error& e) {
+    const std::string what = e.what();
+    EXPECT_NE(what.find("again.part to be free, got: it exists; it is what a killed command left"),
+              std::string::npos)
+        << what;
+  }
+  EXPECT_TRUE(fs::exists(folder_ / "again.part"));
   EXPECT_EQ(read_file(folder_ / "deep" / "out" / "x"), "one") << "not ours to remove";
 }
 

@@ -34,6 +34,14 @@ std::string name_of(const std::filesystem::path& checkpoint) {
                                                     : name;
 }
 
+// Empty while too little is done to tell: the first prompts are the slowest.
+std::optional<double> seconds_left(std::int64_t done, std::int64_t all, double seconds) {
+  constexpr double kFewestSeconds = 3, kSmallestShare = 0.05;
+  const double share = static_cast<double>(done) / static_cast<double>(all);
+  if (seconds < kFewestSeconds || share < kSmallestShare) return std::nullopt;
+  return seconds * (1 - share) / share;
+}
+
 }  // namespace
 
 void declare_look_inside(CLI::App& app, LookInside& look, const std::string& items_default,
@@ -121,13 +129,13 @@ lab::OnProgress prompt_progress(const Session& session) {
     const double seconds = since_start.seconds();
     // The processor's time beside the clock's: on a busy machine they differ.
     const double cpu = static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-    session.console.progress_in_place(
-        last ? fmt::format("prompt {}/{}  in {:.1f} s ({:.1f} s of CPU since the start)", done, all,
-                           seconds, cpu)
-             : fmt::format("prompt {}/{}  {} left", done, all,
-                           base::format_duration(seconds * static_cast<double>(all - done) /
-                                                 static_cast<double>(done))),
-        last);
+    std::string line = fmt::format("prompt {}/{}", done, all);
+    if (last) {
+      line += fmt::format("  in {:.1f} s ({:.1f} s of CPU since the start)", seconds, cpu);
+    } else if (const auto left = seconds_left(done, all, seconds)) {
+      line += fmt::format("  {} left", base::format_duration(*left));
+    }
+    session.console.progress_in_place(line, last);
   };
 }
 

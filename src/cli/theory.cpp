@@ -68,7 +68,7 @@ Action add_theory(CLI::App& app) {
     app.add_option(name, value, what)->capture_default_str();
   };
   lab::StudyOptions& s = o->study;
-  number("--stride", s.setting.stride, "S, tokens of a chunk");
+  number("--stride", s.setting.stride, "S, tokens of a chunk, 3 to 64");
   number("--heads", s.setting.heads, "m, heads that compress each chunk; the theorems want m < S");
   number("--records", s.setting.chunks, "L, chunks of a prompt");
   number("--vocabulary", s.setting.vocabulary, "N, tokens; all of a prompt are distinct");
@@ -78,12 +78,12 @@ Action add_theory(CLI::App& app) {
   number("--init", s.flow.init, "Standard deviation of the starts");
   number("--time", s.flow.time, "Length of the gradient flow");
   number("--tolerance", s.flow.tolerance, "Effective offsets below this are one position");
-  number("--runs", s.runs, "Flows with static gates");
+  number("--runs", s.runs, "Flows with static gates, at least 1");
   number("--other-runs", s.other_runs, "Flows of each other size; 0: none");
-  number("--gated-runs", s.gated_runs, "Flows with log-linear gates");
-  number("--sgd-runs", s.sgd_runs, "SGD runs with log-linear gates");
-  number("--rules", s.rules.random, "Random rules per setting of Theorem 1's 54");
-  number("--optimised", s.rules.optimised, "Locally optimised rules per setting");
+  number("--gated-runs", s.gated_runs, "Flows with log-linear gates, at least 1");
+  number("--sgd-runs", s.sgd_runs, "SGD runs with log-linear gates, at least 1");
+  number("--rules", s.rules.random, "Random rules per setting of Theorem 1's 54, at least 1");
+  number("--optimised", s.rules.optimised, "Locally optimised rules per setting, at least 1");
   number("--seed", o->seed, "Of every start, rule and prompt");
   app.add_flag("--no-broken", o->no_broken, "Do not break the assumptions");
   app.add_flag("--json", o->json, "result.json's text instead of tables");

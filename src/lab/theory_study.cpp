@@ -99,6 +99,12 @@ std::vector<SampledCheck> sampled_checks(const StudyOptions& options, const Cove
 }  // namespace
 
 void check(const StudyOptions& o, std::string_view scope) {
+  // Before the setting's own check, which allows 2.
+  if (o.setting.stride < 3 || o.setting.stride > 64) {
+    throw base::usage_error(scope,
+                            "expected a stride of 3 to 64 (two positions to choose from), got {}",
+                            o.setting.stride);
+  }
   check(o.setting, scope);
   TheorySetting gated = o.setting;
   gated.chunks = o.gated_chunks;
@@ -107,8 +113,6 @@ void check(const StudyOptions& o, std::string_view scope) {
   const auto need = [&](bool ok, const char* what, auto got) {
     if (!ok) throw base::usage_error(scope, "expected {}, got {}", what, got);
   };
-  need(o.setting.stride >= 3, "a stride of at least 3 (two positions to choose from)",
-       o.setting.stride);
   need(o.gated_vocabulary <= 4096, "at most 4096 tokens with log-linear gates", o.gated_vocabulary);
   need(o.flow.init > 0 && o.flow.init <= 100, "an init above 0 and at most 100", o.flow.init);
   need(o.flow.time >= 1 && o.flow.time <= 1e7, "a time of 1 to 1e7", o.flow.time);

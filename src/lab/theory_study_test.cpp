@@ -104,7 +104,10 @@ TEST(TheoryStudyTest, RefusesOptionsOutsideTheirRangesByName) {
   EXPECT_EQ(message({}), "");
   EXPECT_NE(message({.flow = {.init = 0}}).find("an init above 0"), std::string::npos);
   EXPECT_NE(message({.runs = 0}).find("at least 1 run"), std::string::npos);
-  EXPECT_NE(message({.setting = {.stride = 2}}).find("at least 3"), std::string::npos);
+  for (const std::int64_t stride : {0, 2, 65}) {
+    EXPECT_NE(message({.setting = {.stride = stride}}).find("stride of 3 to 64"), std::string::npos)
+        << stride;
+  }
   EXPECT_NE(message({.gated_vocabulary = 20}).find("at least chunks x stride"), std::string::npos);
 }
 

@@ -231,7 +231,7 @@ TextShardSummary make_text_shards(const TextShardOptions& options, const fs::pat
     throw usage_error(
         kScope,
         "expected documents for training and for validation, got {} and {}; give more files, let "
-        "--documents be lines, or a larger --validation",
+        "--documents line, or a larger --validation",
         summary.train.documents, summary.validation.documents);
   }
   sources.sync();
