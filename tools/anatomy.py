@@ -51,6 +51,10 @@ OTHERS = [
     ("knockout", "knockout-short-full-1kv-seed42", "family-short/full-1kv-seed42/model", "--heads query"),
     ("knockout", "knockout-short-full-1kv-seed43", "family-short/full-1kv-seed43/model", "--heads query"),
     ("knockout", "knockout-short-full-1kv-seed44", "family-short/full-1kv-seed44/model", "--heads query"),
+    ("knockout", "knockout-w8s8-1kv-seed44-480", "w8s8-1kv-seed44", "--heads query --items 480"),
+    ("knockout", "knockout-w8s8-4kv-seed42-1000", "w8s8-4kv-seed42", "--items 1000"),
+    ("knockout", "knockout-w8s8-4kv-seed43-1000", "w8s8-4kv-seed43", "--items 1000"),
+    ("knockout", "knockout-w8s8-4kv-seed44-1000", "w8s8-4kv-seed44", "--items 1000"),
     ("cycle", "cycle-w8s4-1kv-seed42-stride", "w8s4-1kv-seed42", "--delta -3..3 --rotate stride"),
     ("knockout", "knockout-ref-chunked-w4s4", "models/chunked-w4s4", "--heads query"),
     ("knockout", "knockout-ref-full-attention", "models/full-attention", "--heads query --stride 4"),
@@ -80,7 +84,7 @@ def run_all(program, study, out):
         if not (folder / "result.json").exists():
             shutil.rmtree(folder, ignore_errors=True)
             asked = [program, command, model, "--threads", "1", "--out", f"{out}/{run}"]
-            if command in ITEMS:
+            if command in ITEMS and "--items" not in options:
                 asked += ["--items", str(ITEMS[command])]
             if command == "knockout" and "stride" not in options and "full-" in checkpoint:
                 asked += ["--stride", "8"]
@@ -122,23 +126,22 @@ def counted(tally):
 
 
 def knockout_table():
-    lines = ["| run | clean accuracy by phase, % | heads whose net change depends on phase, of those tested (all) | layers | "
+    lines = ["| run | n | clean accuracy by phase, % | heads whose net change depends on phase, of those tested (all) | layers | "
              "heads, right answers alone | most phase-concentrated heads by net change: largest loss, % of clean accuracy; minus the "
              "mean loss, the phase chosen on other items |",
-             "|---|---|---|---|---|---|"]
+             "|---|---|---|---|---|---|---|"]
     for run, result in rows_of("knockout"):
         data = result["data"]
         net, lost = data["net_depends_on_phase"], data["loss_depends_on_phase"]
         named = [site for site in data["sites"] if not site["whole_layer"]
-                 and (site["net_depends_on_phase"]["p_holm"] or 1) <= data["level"]
-                 and site["largest_loss_minus_mean_crossed"]["value"] is not None]
+                 and site["depends_on_phase"]]
         named.sort(key=lambda site: -site["largest_loss_minus_mean_crossed"]["value"])
         text = "; ".join(
             f"{site['name']}: {percent(site['change_by_phase'][site['largest_loss_at_phase']])} at "
             f"phase {site['largest_loss_at_phase']}; {percent(site['largest_loss_minus_mean_crossed'])}"
             for site in named[:2])
-        lines.append("| {} | {} | {} | {} | {} | {} |".format(
-            link(run), " ".join(f"{a:.1f}" for a in folded(data["clean"], data["stride"])),
+        lines.append("| {} | {} | {} | {} | {} | {} | {} |".format(
+            link(run), data["clean"][0]["n"], " ".join(f"{a:.1f}" for a in folded(data["clean"], data["stride"])),
             counted(net["heads"]), counted(net["layers"]), counted(lost["heads"]), text or "none"))
     return lines
 
@@ -217,7 +220,7 @@ def cycle_more_table():
 
 
 SHARES = ("not found", "not written", "not read out", "right by luck, other entry",
-          "stays right, entry handed", "stays right, token handed", "other record's answer, its token")
+          "stays right, entry handed", "where wrong", "stays right, token handed", "other record's answer, its token")
 
 
 def share(value):
@@ -228,11 +231,12 @@ def share(value):
 
 def readout_table():
     lines = ["| run | wrong of all | not found, % | not written, % | not read out, % | right by luck, % | "
-             "right answers that stay right, entry handed, % | the same, token handed, % | "
-             "answers another record's token, % |", "|---|---|---|---|---|---|---|---|---|"]
+             "right answers that stay right, entry handed, %: all phases | at the phases of wrong answers | token handed, % | "
+             "answers another record's token, % |", "|---|---|---|---|---|---|---|---|---|---|"]
     for run, result in rows_of("readout"):
         total = result["data"]["phases"][-1]
         shares = {value["name"]: value for value in total["shares"]}
+        shares["where wrong"] = result["data"]["stays_right_where_wrong"]
         lines.append(f"| {link(run)} | {total['wrong']:.0f} of {total['prompts']:.0f} | "
                      + " | ".join(share(shares[name]) for name in SHARES) + " |")
     return lines
