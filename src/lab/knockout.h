@@ -35,7 +35,7 @@ struct KnockoutOptions {
   std::int64_t calibration = 480;     // prompts of other items, all residues alike often
   std::uint64_t seed = 1;             // of calibration and resampling
   std::int64_t replicates = 2000;     // bootstrap
-  std::int64_t permutations = 10000;  // and draws of items, of the two tests
+  std::int64_t permutations = 10000;  // draws of items, of the two tests
   RunOptions run;
   bool separately = false;  // a prefill per knockout: the plain way, to compare speed and answers
 };
@@ -88,9 +88,10 @@ KnockoutAnswers run_knockouts(const std::filesystem::path& checkpoint,
 // best. Without one, a layer whose loss leaves the same guess everywhere would depend on phase
 // wherever clean accuracy does. The sentence counts a site where this p, corrected, is at most the
 // level and the interval of the crossed largest loss minus the mean lies above 0: an effect, not
-// only a difference. Lost, by permutation inside items: of the prompts that are right without the
-// knockout the same share stays right at every phase. Gains are not seen, so it also rejects where
-// phases differ only in how near the margin their answers are.
+// only a difference.
+// Lost: of the prompts that are right without the knockout the same share stays right at every
+// phase; tested alike, without a floor. Gains are not seen, so it also rejects where phases differ
+// only in how near the margin their answers are.
 record::Findings knockout_findings(const KnockoutAnswers& answers, const KnockoutOptions& options,
                                    const record::RunContext& context);
 

@@ -9,8 +9,6 @@
 #include "base/stop.h"
 #include "stats/item_bootstrap.h"
 #include "stats/paired.h"
-#include "stats/period.h"
-#include "stats/score_table.h"
 
 namespace kvphase::lab {
 namespace {
@@ -152,13 +150,14 @@ std::vector<SiteResult> estimate(const KnockoutAnswers& a, const KnockoutOptions
 }
 
 // Clean and knocked right answers of an item by phase: [2 S].
-std::vector<double> phase_rows(const KnockoutAnswers& a, std::size_t S, std::size_t site) {
+std::vector<double> phase_rows(const KnockoutAnswers& a, std::size_t S,
+                               std::span<const std::uint8_t> knocked) {
   const auto R = static_cast<std::size_t>(a.modulus);
   std::vector<double> rows(static_cast<std::size_t>(a.items) * 2 * S);
   for (std::size_t at = 0; at < a.clean.size(); ++at) {
     double* row = rows.data() + at / R * 2 * S;
     row[at % R % S] += a.clean[at];
-    row[S + at % R % S] += a.knocked[site][at];
+    row[S + at % R % S] += knocked[at];
   }
   return rows;
 }
@@ -198,22 +197,16 @@ std::vector<double> beyond_share(std::span<const double> sums, double highest_fl
   return beyond;
 }
 
-// Does the net change follow the phase? Under the null every phase keeps the same share of what its
-// accuracy exceeds a guess by, net of what is gained. Items drawn with replacement say how far from
-// 0 chance takes what beyond_share leaves.
-PhaseTest test_net(const KnockoutAnswers& a, const KnockoutOptions& options, std::size_t site) {
-  const std::vector<std::uint8_t>& knocked = a.knocked[site];
-  const auto right = [](const std::vector<std::uint8_t>& answers) {
-    return std::ranges::count(answers, 1);
-  };
+// Under the null beyond_share leaves 0 at every phase. Items drawn with replacement say how far
+// from 0 chance takes it. Whole items: an item's answers at the same phase of neighbouring windows
+// go together, so its positions are not exchangeable, whether or not phases differ.
+PhaseTest test_items(const KnockoutAnswers& a, std::span<const std::uint8_t> knocked,
+                     double highest_floor, const KnockoutOptions& options, std::uint64_t seed) {
   constexpr std::int64_t kFewest = 8;
-  if (right(a.clean) == 0) return {.reason = "no prompt is right without it"};
-  if (knocked == a.clean) return {.reason = "no answer changes"};
-  if (right(knocked) == 0) return {.reason = "every right answer is lost"};
   if (a.items < kFewest) return {.reason = "fewer than 8 items"};
   const auto S = static_cast<std::size_t>(options.stride);
   const auto items = static_cast<std::size_t>(a.items);
-  const std::vector<double> rows = phase_rows(a, S, site);
+  const std::vector<double> rows = phase_rows(a, S, knocked);
   const auto distance = [&](std::span<const double> from, std::span<const double> to) {
     double squares = 0;
     for (std::size_t g = 0; g < S; ++g) squares += (from[g] - to[g]) * (from[g] - to[g]);
@@ -221,14 +214,12 @@ PhaseTest test_net(const KnockoutAnswers& a, const KnockoutOptions& options, std
   };
   std::vector<double> sums(2 * S);
   for (std::size_t i = 0; i < rows.size(); ++i) sums[i % (2 * S)] += rows[i];
-  const double highest_floor =
-      guess_bound(a, options) * static_cast<double>(a.clean.size()) / static_cast<double>(S);
   const std::vector<double> found = beyond_share(sums, highest_floor);
   // A sample of n items varies by (n - 1) / n less around its mean.
   const auto n = static_cast<double>(items);
   const double observed =
       distance(found, std::vector<double>(S)) * (n - 1) / n * (1 - 1e-9);  // ties count
-  base::Random random(base::derive_seed(options.seed, "knockout.net", {site}));
+  base::Random random(seed);
   std::int64_t as_far = 0;
   for (std::int64_t k = 0; k < options.permutations; ++k) {
     std::ranges::fill(sums, 0.0);
@@ -241,30 +232,29 @@ PhaseTest test_net(const KnockoutAnswers& a, const KnockoutOptions& options, std
   return {.p = static_cast<double>(as_far + 1) / static_cast<double>(options.permutations + 1)};
 }
 
-// Which of an item's right answers stay right: does that follow the phase?
+// Does the net change follow the phase? Under the null every phase keeps the same share of what its
+// accuracy exceeds a guess by, net of what is gained.
+PhaseTest test_net(const KnockoutAnswers& a, const KnockoutOptions& options, std::size_t site) {
+  const std::vector<std::uint8_t>& knocked = a.knocked[site];
+  if (std::ranges::count(a.clean, 1) == 0) return {.reason = "no prompt is right without it"};
+  if (knocked == a.clean) return {.reason = "no answer changes"};
+  if (std::ranges::count(knocked, 1) == 0) return {.reason = "every right answer is lost"};
+  const double highest_floor = guess_bound(a, options) * static_cast<double>(a.clean.size()) /
+                               static_cast<double>(options.stride);
+  return test_items(a, knocked, highest_floor, options,
+                    base::derive_seed(options.seed, "knockout.net", {site}));
+}
+
+// Does the share of right answers that stay right follow the phase?
 PhaseTest test_lost(const KnockoutAnswers& a, const KnockoutOptions& options, std::size_t site) {
-  std::vector<stats::ScoreRow> rows;
-  double kept = 0;
-  for (std::size_t at = 0; at < a.clean.size(); ++at) {
-    if (a.clean[at] == 0) continue;
-    kept += a.knocked[site][at];
-    rows.push_back({.item = static_cast<std::int64_t>(at) / a.modulus,
-                    .position = a.position[at],
-                    .score = static_cast<double>(a.knocked[site][at])});
+  std::vector<std::uint8_t> kept(a.clean.size());
+  for (std::size_t at = 0; at < kept.size(); ++at) {
+    kept[at] = a.clean[at] != 0 && a.knocked[site][at] != 0 ? 1 : 0;
   }
-  if (rows.empty()) return {.reason = "no prompt is right without it"};
-  if (kept == static_cast<double>(rows.size())) return {.reason = "no right answer is lost"};
-  if (kept == 0) return {.reason = "every right answer is lost"};
-  const stats::PeriodResult test =
-      stats::find_period(stats::make_score_table(std::move(rows), "knockout"),
-                         {.min_period = options.stride,
-                          .max_period = options.stride,
-                          .permutations = options.permutations,
-                          .other_permutations = 199,  // of nulls that are not read here
-                          .seed = base::derive_seed(options.seed, "knockout.permutation", {site}),
-                          .always_second = false});
-  if (!test.candidates.empty()) return {.p = test.candidates.front().p_raw};
-  return {.reason = test.reason.empty() ? "no item varies" : test.reason};
+  if (std::ranges::count(a.clean, 1) == 0) return {.reason = "no prompt is right without it"};
+  if (kept == a.clean) return {.reason = "no right answer is lost"};
+  if (std::ranges::count(kept, 1) == 0) return {.reason = "every right answer is lost"};
+  return test_items(a, kept, 0, options, base::derive_seed(options.seed, "knockout.lost", {site}));
 }
 
 void correct(std::vector<SiteResult>& results, PhaseTest SiteResult::*test) {

@@ -14,7 +14,7 @@ namespace kvphase::lab {
 
 inline constexpr double kKnockoutLevel = 0.05;  // of each test, over all sites
 
-// A permutation test of one site; no p: the reason.
+// A test of one site; no p: the reason.
 struct PhaseTest {
   std::optional<double> p;
   std::optional<double> p_holm;

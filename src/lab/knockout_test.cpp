@@ -286,6 +286,37 @@ TEST(Knockout, BothTestsOfPhaseDependenceRejectATrueNullAsOftenAsTheySay) {
   }
 }
 
+// An item's answers at one phase go together: a window holds the same tokens at positions a stride
+// apart. Each item loses a third of its phases, every item others.
+TEST(Knockout, AnswersOfAnItemThatGoTogetherByPhaseAreNoDependenceOnPhase) {
+  KnockoutOptions options = folded_by_four();
+  options.permutations = 199;
+  options.replicates = 1;
+  constexpr int kRuns = 200;
+  std::map<std::string, int> rejected;
+  for (int run = 0; run < kRuns; ++run) {
+    KnockoutAnswers a = made_up(60, 500 + static_cast<std::uint64_t>(run));
+    base::Random random(900 + static_cast<std::uint64_t>(run));
+    a.sites = {{.name = "by item and phase"}};
+    a.knocked = {a.clean};
+    for (std::size_t item = 0; item < 60; ++item) {
+      for (std::size_t phase = 0; phase < 4; ++phase) {
+        if (random.uniform() < 2.0 / 3) continue;
+        a.knocked[0][item * 8 + phase] = a.knocked[0][item * 8 + 4 + phase] = 0;
+      }
+    }
+    const record::Findings f = knockout_findings(a, options, {});
+    for (const char* test : {"net_depends_on_phase", "loss_depends_on_phase"}) {
+      const base::Json& p = f.data.at("sites")[0].at(test).at("p");
+      rejected[test] += p.is_number() && p.get<double>() <= 0.05 ? 1 : 0;
+    }
+  }
+  for (const auto& [test, count] : rejected) {
+    fmt::print("{}: {} of {} rejected\n", test, count, kRuns);
+    EXPECT_LT(count, 20) << test << " of " << kRuns;
+  }
+}
+
 TEST(Knockout, AStrideThatDoesNotFitTheModulusAndTooFewCalibrationPromptsAreRefused) {
   const auto error = [](const auto& call) {
     try {
