@@ -100,17 +100,20 @@ std::vector<Design> paper_designs() {
 }
 
 // The paper's designs, each chunked one of several KV heads followed by its staggered twin.
-std::vector<Design> all_designs() {
-  std::vector<Design> all;
-  for (Design design : paper_designs()) {
-    const bool twin = design.attention == AttentionKind::kChunked && design.kv_heads > 1;
-    all.push_back(design);
-    if (!twin) continue;
-    design.name += "-staggered";
-    design.chunk.grid = GridKind::kStaggered;
-    all.push_back(std::move(design));
-  }
-  return all;
+const std::vector<Design>& all_designs() {
+  static const std::vector<Design> designs = [] {
+    std::vector<Design> all;
+    for (Design design : paper_designs()) {
+      const bool twin = design.attention == AttentionKind::kChunked && design.kv_heads > 1;
+      all.push_back(design);
+      if (!twin) continue;
+      design.name += "-staggered";
+      design.chunk.grid = GridKind::kStaggered;
+      all.push_back(std::move(design));
+    }
+    return all;
+  }();
+  return designs;
 }
 
 // "w6s6-4kv-tail-staggered": the paper's kernel with any window, stride and number of KV heads.
@@ -128,8 +131,8 @@ std::optional<Design> design_by_numbers(std::string_view name) {
 }
 
 std::optional<Design> find_design(std::string_view name) {
-  for (Design& design : all_designs()) {
-    if (design.name == name) return std::move(design);
+  for (const Design& design : all_designs()) {
+    if (design.name == name) return design;
   }
   return design_by_numbers(name);
 }
