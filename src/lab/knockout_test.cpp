@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 
 #include "base/error.h"
@@ -262,41 +263,55 @@ TEST(Knockout, APhaseWithoutARightAnswerHasNoRelativeChange) {
   EXPECT_FALSE(site.at("change_by_phase")[1].at("value").is_null());
 }
 
-// Under "the same share of right answers is lost at every phase", with accuracies far apart.
-TEST(Knockout, BothTestsOfPhaseDependenceRejectATrueNullAsOftenAsTheySay) {
+struct Rejections {
+  int tested = 0;  // runs with a p-value
+  int rejected = 0;
+};
+
+constexpr int kNullRuns = 200;
+
+// Of both tests of phase dependence at 0.05, over runs in which nothing depends on phase, each made
+// by `make` from its number. Under 20 each: 10 are expected, and 20 or more have a probability
+// below 0.002.
+std::map<std::string, Rejections> rejections_of_a_true_null(
+    std::size_t site, const std::function<KnockoutAnswers(std::uint64_t)>& make) {
   KnockoutOptions options = folded_by_four();
   options.permutations = 199;
   options.replicates = 1;
-  constexpr int kRuns = 200;
-  std::map<std::string, int> rejected;
-  for (int run = 0; run < kRuns; ++run) {
-    const record::Findings f =
-        knockout_findings(made_up(60, 100 + static_cast<std::uint64_t>(run)), options, {});
+  std::map<std::string, Rejections> tests;
+  for (std::uint64_t run = 0; run < kNullRuns; ++run) {
+    const record::Findings f = knockout_findings(make(run), options, {});
     for (const char* test : {"net_depends_on_phase", "loss_depends_on_phase"}) {
-      const base::Json& p = f.data.at("sites")[1].at(test).at("p");
-      ASSERT_TRUE(p.is_number()) << f.data.at("sites")[1].at(test);
-      rejected[test] += p.get<double>() <= 0.05 ? 1 : 0;
+      const base::Json& p = f.data.at("sites")[site].at(test).at("p");
+      Rejections& counts = tests[test];
+      if (!p.is_number()) continue;
+      ++counts.tested;
+      counts.rejected += p.get<double>() <= 0.05 ? 1 : 0;
     }
   }
-  // 10 expected; 20 or more have a probability below 0.002.
-  for (const auto& [test, count] : rejected) {
-    fmt::print("{}: {} of {} rejected\n", test, count, kRuns);
-    EXPECT_LT(count, 20) << test << " of " << kRuns;
-    EXPECT_GT(count, 1) << test << " of " << kRuns;
+  for (const auto& [test, counts] : tests) {
+    fmt::print("{}: {} of {} rejected\n", test, counts.rejected, kNullRuns);
+    EXPECT_LT(counts.rejected, 20) << test << " of " << kNullRuns;
+  }
+  return tests;
+}
+
+// Under "the same share of right answers is lost at every phase", with accuracies far apart.
+TEST(Knockout, BothTestsOfPhaseDependenceRejectATrueNullAsOftenAsTheySay) {
+  const auto tests =
+      rejections_of_a_true_null(1, [](std::uint64_t run) { return made_up(60, 100 + run); });
+  for (const auto& [test, counts] : tests) {
+    EXPECT_EQ(counts.tested, kNullRuns) << test;
+    EXPECT_GT(counts.rejected, 1) << test << " of " << kNullRuns;
   }
 }
 
 // An item's answers at one phase go together: a window holds the same tokens at positions a stride
 // apart. Each item loses a third of its phases, every item others.
 TEST(Knockout, AnswersOfAnItemThatGoTogetherByPhaseAreNoDependenceOnPhase) {
-  KnockoutOptions options = folded_by_four();
-  options.permutations = 199;
-  options.replicates = 1;
-  constexpr int kRuns = 200;
-  std::map<std::string, int> rejected;
-  for (int run = 0; run < kRuns; ++run) {
-    KnockoutAnswers a = made_up(60, 500 + static_cast<std::uint64_t>(run));
-    base::Random random(900 + static_cast<std::uint64_t>(run));
+  rejections_of_a_true_null(0, [](std::uint64_t run) {
+    KnockoutAnswers a = made_up(60, 500 + run);
+    base::Random random(900 + run);
     a.sites = {{.name = "by item and phase"}};
     a.knocked = {a.clean};
     for (std::size_t item = 0; item < 60; ++item) {
@@ -305,16 +320,8 @@ TEST(Knockout, AnswersOfAnItemThatGoTogetherByPhaseAreNoDependenceOnPhase) {
         a.knocked[0][item * 8 + phase] = a.knocked[0][item * 8 + 4 + phase] = 0;
       }
     }
-    const record::Findings f = knockout_findings(a, options, {});
-    for (const char* test : {"net_depends_on_phase", "loss_depends_on_phase"}) {
-      const base::Json& p = f.data.at("sites")[0].at(test).at("p");
-      rejected[test] += p.is_number() && p.get<double>() <= 0.05 ? 1 : 0;
-    }
-  }
-  for (const auto& [test, count] : rejected) {
-    fmt::print("{}: {} of {} rejected\n", test, count, kRuns);
-    EXPECT_LT(count, 20) << test << " of " << kRuns;
-  }
+    return a;
+  });
 }
 
 TEST(Knockout, AStrideThatDoesNotFitTheModulusAndTooFewCalibrationPromptsAreRefused) {
