@@ -55,8 +55,7 @@ TEST_F(Program, TheoryReturnsOneWhereAClaimFailsAndThreeWhereOneIsOpen) {
 }
 
 TEST_F(Program, TheoryStoppedByCtrlCSaysThatNothingIsKeptAndLeavesNoFolder) {
-  const Outcome stopped =
-      run("theory --runs 100000 --out study", ".out", "timeout --preserve-status -s INT 1.5");
+  const Outcome stopped = interrupted("theory --runs 100000 --out study");
   EXPECT_EQ(stopped.code, 130) << stopped.err;
   EXPECT_THAT(stopped.err, HasSubstr("[theory] interrupted: nothing is kept"));
   EXPECT_FALSE(fs::exists(folder_ / "study.part"));

@@ -48,6 +48,13 @@ class Program : public ::testing::Test {
             .err = base::read_file(folder_ / ".err"),
             .seconds = spent.count()};
   }
+  // The same, with one Ctrl-C once the program has written to its standard error (that it is at
+  // work, not how long it took to start, is what a stop needs).
+  Outcome interrupted(const std::string& arguments) const {
+    return run(
+        arguments, ".out",
+        R"(sh -c '"$0" "$@" & until [ -s .err ] || ! kill -0 $!; do sleep 0.02; done; kill -INT $!; wait $!')");
+  }
   void write(const std::string& name, const std::string& text) const {
     base::write_file_atomically(folder_ / name, text);
   }
