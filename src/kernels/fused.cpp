@@ -1,10 +1,12 @@
 #include "kernels/fused.h"
 
 #include <ATen/Parallel.h>
+#include <hwy/aligned_allocator.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "kernels/attend_tiles.h"
 #include "kernels/loops.h"
 
 namespace kvphase::kernels {
@@ -251,7 +253,15 @@ struct AttendFunction : torch::autograd::Function<AttendFunction> {
       using T = decltype(zero);
       Attend<T> a = arguments<T>({q, k, v, entry_k, entry_v, sinks, rows, out, lse}, first, recent,
                                  tail, stride, first_end);
-      run(a, q.size(0), loops<T>().attend);
+      if (attend_tiles_suit(a)) {
+        const std::int64_t parts = std::min<std::int64_t>(attend_tile_count(a), 32);
+        run_tiles(a, q.size(0), parts,
+                  [&](const Attend<T>& own, std::int64_t pair, std::int64_t part) {
+                    attend_tiles(own, pair, part, parts);
+                  });
+      } else {
+        run(a, q.size(0), loops<T>().attend);
+      }
     });
     return out;
   }
@@ -260,31 +270,48 @@ struct AttendFunction : torch::autograd::Function<AttendFunction> {
     refuse_second_order();
     const variable_list saved = context->get_saved_variables();
     const Tensor &q = saved[0], &k = saved[1], &entry_k = saved[3], &sinks = saved[5];
-    const Tensor dout = gradients[0].contiguous(), dq = torch::empty_like(q),
-                 dk = torch::zeros_like(k), dv = torch::zeros_like(k);
-    Tensor dentry_k, dentry_v, dsinks;
-    if (there(entry_k)) {
-      dentry_k = torch::zeros_like(entry_k);
-      dentry_v = torch::zeros_like(entry_k);
-    }
-    if (there(sinks)) dsinks = torch::zeros({q.size(0), q.size(2)}, q.options());
+    const Tensor dout = gradients[0].contiguous(), dq = torch::empty_like(q);
     auto& data_of = context->saved_data;
     const std::vector<std::int64_t> first_end = data_of["first_end"].toIntVector();
+    Tensor dk, dv, dentry_k, dentry_v, dsinks;
     by_type(q, [&](auto zero) {
       using T = decltype(zero);
       Attend<T> a = arguments<T>(saved, data_of["first"].toInt(), data_of["recent"].toInt(),
                                  data_of["tail"].toBool(), data_of["stride"].toInt(), first_end);
+      const bool tiles = attend_tiles_suit(a);
+      const std::int64_t parts = tiles ? gradient_parts(a, q.size(0)) : 1;
+      const auto zeros = [&](const Tensor& like) {  // [parts, ...]
+        std::vector<std::int64_t> shape = like.sizes().vec();
+        shape.insert(shape.begin(), parts);
+        return there(like) ? torch::zeros(shape, like.options()) : Tensor();
+      };
+      dk = zeros(k), dv = zeros(k), dentry_k = zeros(entry_k), dentry_v = zeros(entry_k);
+      if (there(sinks)) dsinks = torch::zeros({parts, q.size(0), q.size(2)}, q.options());
       a.dout = data<T>(dout);
       a.dq = data<T>(dq);
-      a.dk = data<T>(dk);
-      a.dv = data<T>(dv);
-      a.dentry_k = data<T>(dentry_k);
-      a.dentry_v = data<T>(dentry_v);
-      a.dsinks = data<T>(dsinks);
-      run(a, q.size(0), loops<T>().attend_backward);
+      const auto of_part = [&](Attend<T> own, std::int64_t part) {
+        const auto at = [&](const Tensor& tensor) {
+          return tensor.defined() ? data<T>(tensor.select(0, part)) : nullptr;
+        };
+        own.dk = at(dk), own.dv = at(dv);
+        own.dentry_k = at(dentry_k), own.dentry_v = at(dentry_v);
+        own.dsinks = at(dsinks);
+        return own;
+      };
+      if (tiles) {
+        run_tiles(a, q.size(0), parts,
+                  [&](const Attend<T>& own, std::int64_t pair, std::int64_t part) {
+                    attend_tiles_backward(of_part(own, part), pair, part, parts);
+                  });
+      } else {
+        run(of_part(a, 0), q.size(0), loops<T>().attend_backward);
+      }
+      for (Tensor* sum : {&dk, &dv, &dentry_k, &dentry_v}) {
+        if (sum->defined()) *sum = parts == 1 ? sum->squeeze(0) : sum->sum(torch::IntArrayRef{0});
+      }
+      if (dsinks.defined()) dsinks = dsinks.flatten(0, 1).sum(0);
     });
-    return {dq,       dk, dv, dentry_k, dentry_v, dsinks.defined() ? dsinks.sum(0) : dsinks,
-            Tensor(), {}, {}, {},       {},       {}};
+    return {dq, dk, dv, dentry_k, dentry_v, dsinks, Tensor(), {}, {}, {}, {}, {}};
   }
 
   template <typename T>
@@ -313,6 +340,27 @@ struct AttendFunction : torch::autograd::Function<AttendFunction> {
     a.out = data<T>(t[7]);
     a.lse = data<T>(t[8]);
     return a;
+  }
+
+  // Sums of key gradients that are kept apart, so that several threads can share the queries of one
+  // KV head. It depends on the shapes alone: so do the results.
+  template <typename T>
+  static std::int64_t gradient_parts(const Attend<T>& a, std::int64_t batch) {
+    if (batch * a.groups >= 8 || attend_tile_count(a) < 8) return 1;
+    return a.heads / a.groups > 1 ? 4 : 2;
+  }
+
+  // body(arguments with scratch, pair, part) for every part of every (sequence, KV head) pair.
+  template <typename T, typename Body>
+  static void run_tiles(const Attend<T>& a, std::int64_t batch, std::int64_t parts,
+                        const Body& body) {
+    at::parallel_for(0, batch * a.groups * parts, 1, [&](std::int64_t begin, std::int64_t end) {
+      const auto scratch =
+          hwy::AllocateAligned<T>(static_cast<std::size_t>(attend_tile_scratch(a.width)));
+      Attend<T> own = a;
+      own.scratch = scratch.get();
+      for (std::int64_t item = begin; item < end; ++item) body(own, item / parts, item % parts);
+    });
   }
 
   template <typename T, typename Loop>
