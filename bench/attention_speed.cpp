@@ -4,10 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include <fmt/format.h>
 #include "base/clock.h"
 #include "kernels/attention.h"
 #include "kernels/dispatch.h"
-#include <fmt/format.h>
 
 using namespace kvphase;
 
@@ -29,10 +29,18 @@ int main(int argc, char** argv) {
   std::int64_t T = 8192, S = 4, W = 4, G = 1, H = 4, D = 32, N = 8, B = 1, threads = 1, repeats = 3;
   bool plain = false, full = false;
   CLI::App app;
-  app.add_option("-T", T); app.add_option("-S", S); app.add_option("-W", W); app.add_option("-G", G);
-  app.add_option("-H", H); app.add_option("-D", D); app.add_option("-N", N); app.add_option("-B", B);
-  app.add_option("--threads", threads); app.add_option("--repeats", repeats);
-  app.add_flag("--plain", plain); app.add_flag("--full", full);
+  app.add_option("-T", T);
+  app.add_option("-S", S);
+  app.add_option("-W", W);
+  app.add_option("-G", G);
+  app.add_option("-H", H);
+  app.add_option("-D", D);
+  app.add_option("-N", N);
+  app.add_option("-B", B);
+  app.add_option("--threads", threads);
+  app.add_option("--repeats", repeats);
+  app.add_flag("--plain", plain);
+  app.add_flag("--full", full);
   CLI11_PARSE(app, argc, argv);
   at::set_num_threads(static_cast<int>(threads));
   double rate = 0;
@@ -50,12 +58,14 @@ int main(int argc, char** argv) {
   if (full) {
     pairs = static_cast<double>(T) * static_cast<double>(T + 1) / 2;
   } else {
-    a.grid = kernels::make_chunk_grid(W, S, std::vector<std::int64_t>(static_cast<std::size_t>(G), 0));
+    a.grid =
+        kernels::make_chunk_grid(W, S, std::vector<std::int64_t>(static_cast<std::size_t>(G), 0));
     a.recent.window = N;
     const std::int64_t M = a.grid.completed(T);
     a.entry_keys = torch::randn({B, M, G, D}, o);
     a.entry_values = torch::randn({B, M, G, D}, o);
-    for (std::int64_t t = 0; t < T; ++t) pairs += static_cast<double>(std::min(N, t + 1) + a.grid.completed(t + 1));
+    for (std::int64_t t = 0; t < T; ++t)
+      pairs += static_cast<double>(std::min(N, t + 1) + a.grid.completed(t + 1));
   }
   pairs *= static_cast<double>(B * H);
   const auto direction = torch::randn({B, T, H, D});
@@ -68,8 +78,10 @@ int main(int argc, char** argv) {
     backward = std::min(backward, best(1, [&] { out.backward(direction); }));
   }
   const double unit = pairs * static_cast<double>(D);
-  fmt::print("gemm {:.1f} GFLOP/s; forward {:.1f} ms = {:.0f}%, backward {:.1f} ms = {:.0f}% (8D), {:.0f}% (10D), both {:.0f}% (12D) {:.0f}% (14D)\n", rate / 1e9,
-             forward * 1e3, 100 * 4 * unit / forward / rate, backward * 1e3,
-             100 * 8 * unit / backward / rate, 100 * 10 * unit / backward / rate,
-             100 * 12 * unit / (forward + backward) / rate, 100 * 14 * unit / (forward + backward) / rate);
+  fmt::print(
+      "gemm {:.1f} GFLOP/s; forward {:.1f} ms = {:.0f}%, backward {:.1f} ms = {:.0f}% (8D), "
+      "{:.0f}% (10D), both {:.0f}% (12D) {:.0f}% (14D)\n",
+      rate / 1e9, forward * 1e3, 100 * 4 * unit / forward / rate, backward * 1e3,
+      100 * 8 * unit / backward / rate, 100 * 10 * unit / backward / rate,
+      100 * 12 * unit / (forward + backward) / rate, 100 * 14 * unit / (forward + backward) / rate);
 }

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "kernels/attend_bounds.h"
+
 // Targets between SSE2 and AVX2 would only cost time to compile.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
 #undef HWY_TARGET_INCLUDE
@@ -109,11 +111,6 @@ void multiply(D d, Index height, Index width, Index depth, const Matrix<const T>
   }
   if (vectors == 1) columns<kAdd, 1>(d, height, depth, a, b, b_row, c, c_row);
 }
-
-// Keys that a row sees: [low, high).
-struct Bounds {
-  Index low = 0, high = 0;
-};
 
 // One kind of keys, exact tokens or entries, as one KV head of one sequence has them.
 template <typename T>
@@ -268,7 +265,9 @@ class Pass {
       if (number < rows) {
         const Index query = batch_ * a_.queries + number / per_group;
         tile_.place[row] = query * a_.heads + group_ * per_group + number % per_group;
-        see(a_.rows[query], exact, pooled);
+        const Seen seen = seen_by(a_, a_.rows[query], group_);
+        exact = seen.exact;
+        pooled = seen.entries;
       }
       for (Index i = 0; i < a_.width; ++i) {
         const T q = tile_.place[row] < 0 ? 0 : scale_ * a_.q[tile_.place[row] * a_.width + i];
@@ -278,22 +277,11 @@ class Pass {
     }
   }
 
-  void see(Index position, Bounds& exact, Bounds& pooled) const {
-    Index begin = position - a_.recent + 1;
-    if (a_.first_end) {
-      const Index first_end = a_.first_end[group_];
-      const Index done = position < first_end ? 0 : (position - first_end) / a_.stride + 1;
-      if (a_.tail) begin = done == 0 ? 0 : first_end + (done - 1) * a_.stride + 1;
-      pooled = {0, std::min(done, a_.entries)};
-    }
-    exact = {std::max(begin - a_.first, Index{0}), position - a_.first + 1};
-  }
-
   // What the rows [lane, lane + lanes) see together, and what all of them see.
   struct Union {
     Bounds some, all;
   };
-  static Union seen(const Source<T>& s, Index lane, Index lanes) {
+  static Union seen_together(const Source<T>& s, Index lane, Index lanes) {
     constexpr Index kNone = std::numeric_limits<Index>::max();
     Union u{.some = {kNone, 0}, .all = {0, kNone}};
     for (Index row = lane; row < lane + lanes; ++row) {
@@ -314,16 +302,16 @@ class Pass {
   void visit(const Step& step) {
     for (Source<T>& s : tile_.sources) {
       if (!s.k) continue;
-      const Union whole = seen(s, 0, kRows);
+      const Union whole = seen_together(s, 0, kRows);
       Index apart = 0;
       for (Index lane = 0; lane < kRows; lane += kLanes) {
-        const Union u = seen(s, lane, kLanes);
+        const Union u = seen_together(s, lane, kLanes);
         apart += (u.some.high - u.some.low) * kLanes;
       }
       const bool narrow = 2 * apart < (whole.some.high - whole.some.low) * kRows;
       const Index lanes = narrow ? kLanes : kRows;
       for (Index lane = 0; lane < kRows; lane += lanes) {
-        const Union u = narrow ? seen(s, lane, lanes) : whole;
+        const Union u = narrow ? seen_together(s, lane, lanes) : whole;
         for (Index first = u.some.low; first < u.some.high; first += kKeys) {
           const Index end = std::min(first + kKeys, u.some.high);
           step(s, first, end - first, lane, lanes, first < u.all.low || end > u.all.high);

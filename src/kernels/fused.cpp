@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/attend_rows.h"
 #include "kernels/attend_tiles.h"
 #include "kernels/loops.h"
 
@@ -259,6 +260,8 @@ struct AttendFunction : torch::autograd::Function<AttendFunction> {
                   [&](const Attend<T>& own, std::int64_t pair, std::int64_t part) {
                     attend_tiles(own, pair, part, parts);
                   });
+      } else if (attend_rows_suit(a)) {
+        run_parts(a, q.size(0));
       } else {
         run(a, q.size(0), loops<T>().attend);
       }
@@ -361,6 +364,25 @@ struct AttendFunction : torch::autograd::Function<AttendFunction> {
       own.scratch = scratch.get();
       for (std::int64_t item = begin; item < end; ++item) body(own, item / parts, item % parts);
     });
+  }
+
+  // Forward, for few queries.
+  template <typename T>
+  static void run_parts(const Attend<T>& a, std::int64_t batch) {
+    const std::int64_t parts = attend_parts(a), pairs = batch * a.groups;
+    const std::int64_t size = attend_part_size(a);
+    std::vector<T> results(static_cast<std::size_t>(pairs * parts * size));
+    at::parallel_for(0, pairs * parts, 1, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<T> scratch(static_cast<std::size_t>(size));
+      Attend<T> own = a;
+      own.scratch = scratch.data();
+      for (std::int64_t item = begin; item < end; ++item) {
+        attend_part(own, item / parts, item % parts, results.data() + item * size);
+      }
+    });
+    for (std::int64_t pair = 0; pair < pairs; ++pair) {
+      merge_parts(a, pair, results.data() + pair * parts * size);
+    }
   }
 
   template <typename T, typename Loop>

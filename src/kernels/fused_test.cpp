@@ -220,14 +220,17 @@ AttentionCase random_attention(Draw& draw) {
 }
 
 TEST(Fused, AttentionEqualsThePlainCompositionInAThousandConfigurations) {
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);  // small ones: threads only cost time
   Draw draw(4);
   for (int trial = 0; trial < 1000; ++trial) {
     const AttentionCase c = random_attention(draw);
     in_both_types([&](const Inputs& in) { return fused_attend(c.with(in)); },
                   [&](const Inputs& in) { return attend_plain(c.with(in)); }, c.inputs,
                   fmt::format("trial {}: {}", trial, c.what));
-    if (HasFatalFailure()) return;
+    if (HasFatalFailure()) break;
   }
+  at::set_num_threads(threads);
 }
 
 // Large scores: what a streaming softmax that forgets to rescale, or overflows, would get wrong.
@@ -243,6 +246,31 @@ TEST(Fused, AttentionOfVeryLargeScoresEqualsThePlainComposition) {
         fused, [&](const Inputs& in) { return attend_plain(c.with(in)); }, c.inputs, torch::kDouble,
         1e-11, c.what);
     if (HasFatalFailure()) return;
+  }
+}
+
+// A decoding step: one query, so many keys that several parts of them are merged.
+TEST(Fused, OneQueryOverManyKeysEqualsThePlainCompositionWhateverTheThreads) {
+  const torch::NoGradGuard no_grad;
+  Draw draw(9);
+  const ChunkGrid grid = make_chunk_grid(4, 2, {0, 1});
+  const std::int64_t tokens = 9000, entries = grid.completed(tokens);
+  for (const bool all : {false, true}) {
+    const Attention wide{.queries = draw.normal({2, 1, 6, 16}),
+                         .rows = torch::full({2, 1}, tokens - 1, torch::kLong),
+                         .keys = draw.normal({2, tokens, 2, 16}),
+                         .values = draw.normal({2, tokens, 2, 16}),
+                         .entry_keys = all ? Tensor() : draw.normal({2, entries, 2, 16}),
+                         .entry_values = all ? Tensor() : draw.normal({2, entries, 2, 16}),
+                         .sinks = draw.normal({6}),
+                         .grid = all ? ChunkGrid{} : grid,
+                         .recent = {.window = all ? Recent::kAll : 2500}};
+    const Tensor plain = attend_plain(wide), fused = fused_attend(wide);
+    EXPECT_LT((fused - plain).abs().max().item<double>(), 1e-13);
+    const int threads = at::get_num_threads();
+    at::set_num_threads(threads == 1 ? 2 : 1);
+    EXPECT_TRUE(torch::equal(fused_attend(wide), fused));
+    at::set_num_threads(threads);
   }
 }
 
