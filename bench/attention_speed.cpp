@@ -39,6 +39,8 @@ int main(int argc, char** argv) {
   app.add_option("-B", B);
   app.add_option("--threads", threads);
   app.add_option("--repeats", repeats);
+  bool decode = false;
+  app.add_flag("--decode", decode);
   app.add_flag("--plain", plain);
   app.add_flag("--full", full);
   CLI11_PARSE(app, argc, argv);
@@ -47,6 +49,20 @@ int main(int argc, char** argv) {
   {
     const auto a = torch::randn({1024, 1024}), b = torch::randn({1024, 1024});
     rate = 2.0 * 1024 * 1024 * 1024 / best(10, [&] { torch::mm(a, b); });
+  }
+  if (decode) {
+    torch::NoGradGuard no;
+    kernels::Attention a;
+    a.queries = torch::randn({B, 1, H, D});
+    a.keys = torch::randn({B, T, G, D});
+    a.values = torch::randn({B, T, G, D});
+    a.rows = torch::full({B, 1}, T - 1, torch::kLong);
+    const auto big = torch::randn({64 << 20});
+    const double band = static_cast<double>(big.nbytes()) / best(5, [&] { big.sum(); });
+    const double s = best(20, [&] { kernels::attend(a); });
+    const double bytes = static_cast<double>(a.keys.nbytes() * 2);
+    fmt::print("sum {:.1f} GB/s; decode {:.3f} ms, {:.1f} GB/s\n", band / 1e9, s * 1e3, bytes / s / 1e9);
+    return 0;
   }
   const auto o = torch::TensorOptions().requires_grad(true);
   kernels::Attention a;

@@ -24,6 +24,29 @@ using Index = std::int64_t;
 
 constexpr Index kBlock = 128;  // keys whose scores are held at once
 
+#if HWY_TARGET != HWY_SCALAR
+// The four sums of four vectors' lanes, of floats: a few shuffles in place of four reductions.
+template <class D>
+HWY_INLINE auto to_four_lanes(D d, hn::Vec<D> v) {
+  if constexpr (hn::MaxLanes(d) > 4) {
+    const hn::Half<D> half;
+    return to_four_lanes(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  } else {
+    return v;
+  }
+}
+template <class D>
+HWY_INLINE auto four_sums(D d, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> c, hn::Vec<D> e) {
+  const hn::RepartitionToWide<D> pairs;
+  const auto ab =
+      hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+  const auto ce =
+      hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
+  return to_four_lanes(d, hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce)),
+                                  hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce))));
+}
+#endif
+
 // Keys [begin, end) of one kind for one row: folded into top, sum and out [D].
 template <class D, typename T = hn::TFromD<D>>
 HWY_INLINE void fold_in(D d, const T* HWY_RESTRICT q, const T* k, const T* v, Index step,
@@ -32,13 +55,31 @@ HWY_INLINE void fold_in(D d, const T* HWY_RESTRICT q, const T* k, const T* v, In
   constexpr Index kLanes = static_cast<Index>(hn::MaxLanes(d));
   HWY_ALIGN T scores[kBlock];
   const Index count = end - begin;
-  for (Index n = 0; n < count; ++n) {
-    const T* HWY_RESTRICT key = k + (begin + n) * step;
+  Index scored = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (sizeof(T) == 4) {
+    for (; scored + 4 <= count; scored += 4) {
+      const T* HWY_RESTRICT key = k + (begin + scored) * step;
+      hn::Vec<D> sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+      for (Index i = 0; i < width; i += kLanes) {
+        const hn::Vec<D> query = hn::LoadU(d, q + i);
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; ++j) {
+          sums[j] = hn::MulAdd(query, hn::LoadU(d, key + j * step + i), sums[j]);
+        }
+      }
+      const hn::FixedTag<T, 4> four;
+      hn::StoreU(four_sums(d, sums[0], sums[1], sums[2], sums[3]), four, scores + scored);
+    }
+  }
+#endif
+  for (; scored < count; ++scored) {
+    const T* HWY_RESTRICT key = k + (begin + scored) * step;
     hn::Vec<D> sum = hn::Zero(d);
     for (Index i = 0; i < width; i += kLanes) {
       sum = hn::MulAdd(hn::LoadU(d, q + i), hn::LoadU(d, key + i), sum);
     }
-    scores[n] = hn::GetLane(hn::SumOfLanes(d, sum));
+    scores[scored] = hn::GetLane(hn::SumOfLanes(d, sum));
   }
   constexpr T kNothing = -std::numeric_limits<T>::infinity();
   for (Index n = count; n % kLanes != 0; ++n) scores[n] = kNothing;

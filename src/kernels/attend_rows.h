@@ -10,7 +10,7 @@
 namespace kvphase::kernels {
 
 // Keys, exact tokens first, that one part reads; the number of parts depends on shapes alone.
-inline constexpr std::int64_t kPartKeys = 2048;
+inline constexpr std::int64_t kPartKeys = 512;
 
 template <typename T>
 std::int64_t attend_parts(const Attend<T>& a) {

@@ -372,12 +372,14 @@ struct AttendFunction : torch::autograd::Function<AttendFunction> {
     const std::int64_t parts = attend_parts(a), pairs = batch * a.groups;
     const std::int64_t size = attend_part_size(a);
     std::vector<T> results(static_cast<std::size_t>(pairs * parts * size));
+    // Part by part: all heads' keys of a token lie side by side in memory.
     at::parallel_for(0, pairs * parts, 1, [&](std::int64_t begin, std::int64_t end) {
       std::vector<T> scratch(static_cast<std::size_t>(size));
       Attend<T> own = a;
       own.scratch = scratch.data();
       for (std::int64_t item = begin; item < end; ++item) {
-        attend_part(own, item / parts, item % parts, results.data() + item * size);
+        const std::int64_t pair = item % pairs, part = item / pairs;
+        attend_part(own, pair, part, results.data() + (pair * parts + part) * size);
       }
     });
     for (std::int64_t pair = 0; pair < pairs; ++pair) {

@@ -10,12 +10,15 @@
 
 namespace kvphase::model {
 
-void compute_on_calling_thread() {
-  at::set_num_threads(1);
+void compute_on_calling_thread() { compute_on_threads(1); }
+
+void compute_on_threads(std::int64_t threads) {
+  const auto count = static_cast<int>(threads);
+  at::set_num_threads(count);
   // torch does not tell OpenBLAS, whose own pool would otherwise take every core.
   using SetThreads = void (*)(int);
   if (void* symbol = ::dlsym(RTLD_DEFAULT, "openblas_set_num_threads"); symbol != nullptr) {
-    reinterpret_cast<SetThreads>(symbol)(1);
+    reinterpret_cast<SetThreads>(symbol)(count);
   }
 #ifdef __GLIBC__
   // Activations of a megabyte would otherwise be mapped and unmapped anew at every operation, and

@@ -11,6 +11,10 @@ namespace kvphase::model {
 // process; also keeps freed memory for the next step instead of returning it to the system.
 void compute_on_calling_thread();
 
+// The same with so many threads for every operation: for one long sequence, which cannot be shared
+// out. Not for use beside run_shards.
+void compute_on_threads(std::int64_t threads);
+
 // Calls work(0) .. work(shards - 1), each on a thread of its own (work(0) on the caller's), and
 // waits for all. The first shard's exception, in their order, is rethrown.
 void run_shards(std::int64_t shards, const std::function<void(std::int64_t)>& work);
