@@ -54,8 +54,8 @@ int main(int argc, char** argv) {
     torch::NoGradGuard no;
     kernels::Attention a;
     a.queries = torch::randn({B, 1, H, D});
-    a.keys = torch::randn({B, T, G, D});
-    a.values = torch::randn({B, T, G, D});
+    a.keys = torch::randn({B, G, T, D}).transpose(1, 2);
+    a.values = torch::randn({B, G, T, D}).transpose(1, 2);
     a.rows = torch::full({B, 1}, T - 1, torch::kLong);
     const auto big = torch::randn({64 << 20});
     const double band = static_cast<double>(big.nbytes()) / best(5, [&] { big.sum(); });

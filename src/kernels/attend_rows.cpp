@@ -49,9 +49,9 @@ HWY_INLINE auto four_sums(D d, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> c, hn::Vec
 
 // Keys [begin, end) of one kind for one row: folded into top, sum and out [D].
 template <class D, typename T = hn::TFromD<D>>
-HWY_INLINE void fold_in(D d, const T* HWY_RESTRICT q, const T* k, const T* v, Index step,
-                        Index width, Index begin, Index end, T* HWY_RESTRICT top_and_sum,
-                        T* HWY_RESTRICT out) {
+HWY_INLINE void fold_in(D d, const T* HWY_RESTRICT q, const T* k, Index k_step, const T* v,
+                        Index v_step, Index width, Index begin, Index end,
+                        T* HWY_RESTRICT top_and_sum, T* HWY_RESTRICT out) {
   constexpr Index kLanes = static_cast<Index>(hn::MaxLanes(d));
   HWY_ALIGN T scores[kBlock];
   const Index count = end - begin;
@@ -59,13 +59,13 @@ HWY_INLINE void fold_in(D d, const T* HWY_RESTRICT q, const T* k, const T* v, In
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (sizeof(T) == 4) {
     for (; scored + 4 <= count; scored += 4) {
-      const T* HWY_RESTRICT key = k + (begin + scored) * step;
+      const T* HWY_RESTRICT key = k + (begin + scored) * k_step;
       hn::Vec<D> sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
       for (Index i = 0; i < width; i += kLanes) {
         const hn::Vec<D> query = hn::LoadU(d, q + i);
 #pragma GCC unroll 4
         for (int j = 0; j < 4; ++j) {
-          sums[j] = hn::MulAdd(query, hn::LoadU(d, key + j * step + i), sums[j]);
+          sums[j] = hn::MulAdd(query, hn::LoadU(d, key + j * k_step + i), sums[j]);
         }
       }
       const hn::FixedTag<T, 4> four;
@@ -74,7 +74,7 @@ HWY_INLINE void fold_in(D d, const T* HWY_RESTRICT q, const T* k, const T* v, In
   }
 #endif
   for (; scored < count; ++scored) {
-    const T* HWY_RESTRICT key = k + (begin + scored) * step;
+    const T* HWY_RESTRICT key = k + (begin + scored) * k_step;
     hn::Vec<D> sum = hn::Zero(d);
     for (Index i = 0; i < width; i += kLanes) {
       sum = hn::MulAdd(hn::LoadU(d, q + i), hn::LoadU(d, key + i), sum);
@@ -107,7 +107,7 @@ HWY_INLINE void fold_in(D d, const T* HWY_RESTRICT q, const T* k, const T* v, In
     hn::Vec<D> sum[kVectors];
     for (int j = 0; j < kVectors; ++j) sum[j] = hn::LoadU(d, out + from + j * kLanes);
     for (Index n = 0; n < count; ++n) {
-      const T* HWY_RESTRICT value = v + (begin + n) * step + from;
+      const T* HWY_RESTRICT value = v + (begin + n) * v_step + from;
       const hn::Vec<D> weight = hn::Set(d, scores[n]);
       for (int j = 0; j < kVectors; ++j) {
         sum[j] = hn::MulAdd(weight, hn::LoadU(d, value + j * kLanes), sum[j]);
@@ -127,11 +127,11 @@ HWY_INLINE void fold_in(D d, const T* HWY_RESTRICT q, const T* k, const T* v, In
 
 // Keys begin..end-1 of one kind, for all rows block by block.
 template <typename T>
-void fold_rows(const Attend<T>& a, Index pair, const T* k, const T* v, bool exact, Index begin,
-               Index end, const T* scaled, T* result) {
+void fold_rows(const Attend<T>& a, Index pair, const KeyRows<T>& k, const KeyRows<T>& v, bool exact,
+               Index begin, Index end, const T* scaled, T* result) {
   const hn::ScalableTag<T> d;
   const Index per_group = a.heads / a.groups, rows = a.queries * per_group;
-  const Index batch = pair / a.groups, group = pair % a.groups, step = a.groups * a.width;
+  const Index batch = pair / a.groups, group = pair % a.groups;
   for (Index first = begin; first < end; first += kBlock) {
     const Index after = std::min(first + kBlock, end);
     for (Index row = 0; row < rows; ++row) {
@@ -140,7 +140,8 @@ void fold_rows(const Attend<T>& a, Index pair, const T* k, const T* v, bool exac
       const Index low = std::max(first, bounds.low), high = std::min(after, bounds.high);
       if (low >= high) continue;
       T* const own = result + row * (a.width + 2);
-      fold_in(d, scaled + row * a.width, k, v, step, a.width, low, high, own, own + 2);
+      fold_in(d, scaled + row * a.width, k.of(batch, group), k.token, v.of(batch, group), v.token,
+              a.width, low, high, own, own + 2);
     }
   }
 }
@@ -148,7 +149,7 @@ void fold_rows(const Attend<T>& a, Index pair, const T* k, const T* v, bool exac
 template <typename T>
 void part_of(const Attend<T>& a, Index pair, Index part, T* result) {
   const Index per_group = a.heads / a.groups, rows = a.queries * per_group;
-  const Index batch = pair / a.groups, group = pair % a.groups, step = a.groups * a.width;
+  const Index batch = pair / a.groups, group = pair % a.groups;
   const T scale = 1 / static_cast<T>(std::sqrt(static_cast<double>(a.width)));
   T* const scaled = a.scratch;
   for (Index row = 0; row < rows; ++row) {
@@ -163,13 +164,9 @@ void part_of(const Attend<T>& a, Index pair, Index part, T* result) {
   }
   const Index begin = part * kPartKeys;
   const Index end = std::min(begin + kPartKeys, a.tokens + a.entries);
-  const Index exact = batch * a.tokens * step + group * a.width;
-  fold_rows(a, pair, a.k + exact, a.v + exact, true, begin, std::min(end, a.tokens), scaled,
-            result);
-  if (a.entries == 0) return;
-  const Index pooled = batch * a.entries * step + group * a.width;
-  fold_rows(a, pair, a.entry_k + pooled, a.entry_v + pooled, false,
-            std::max(begin, a.tokens) - a.tokens, end - a.tokens, scaled, result);
+  fold_rows(a, pair, a.k, a.v, true, begin, std::min(end, a.tokens), scaled, result);
+  fold_rows(a, pair, a.entry_k, a.entry_v, false, std::max(begin, a.tokens) - a.tokens,
+            end - a.tokens, scaled, result);
 }
 
 }  // namespace

@@ -115,11 +115,12 @@ void multiply(D d, Index height, Index width, Index depth, const Matrix<const T>
 // One kind of keys, exact tokens or entries, as one KV head of one sequence has them.
 template <typename T>
 struct Source {
-  const T* k = nullptr;  // rows `step` apart
+  const T* k = nullptr;  // null: none
   const T* v = nullptr;
   T* dk = nullptr;
   T* dv = nullptr;
-  Bounds bounds[kRows];  // of a tile's rows
+  Index k_step = 0, v_step = 0;  // distance of rows
+  Bounds bounds[kRows];          // of a tile's rows
 };
 
 template <typename T>
@@ -164,11 +165,9 @@ class Pass {
     tile_.dweights = take(kKeys * kRows);
     tile_.top = take(kRows);
     tile_.sum = take(kRows);
-    const Index exact = batch_ * a.tokens * step_ + group_ * a.width;
-    const Index pooled = batch_ * a.entries * step_ + group_ * a.width;
-    tile_.sources[0] = source(a.k, a.v, a.dk, a.dv, exact);
+    tile_.sources[0] = source(a.k, a.v, a.dk, a.dv, a.tokens);
     if (a.entries > 0) {
-      tile_.sources[1] = source(a.entry_k, a.entry_v, a.dentry_k, a.dentry_v, pooled);
+      tile_.sources[1] = source(a.entry_k, a.entry_v, a.dentry_k, a.dentry_v, a.entries);
     }
   }
 
@@ -182,12 +181,12 @@ class Pass {
     }
     for (Index i = 0; i < kRows * a_.width; ++i) tile_.out[i] = 0;
     visit([&](const Source<T>& s, Index first, Index count, Index lane, Index lanes, bool masked) {
-      multiply<false>(d, count, lanes, a_.width, {s.k + first * step_, step_, 1},
+      multiply<false>(d, count, lanes, a_.width, {s.k + first * s.k_step, s.k_step, 1},
                       tile_.q_turned + lane, kRows, tile_.weights + lane, kRows);
       if (masked) blank(s, first, count, lane, lanes, -std::numeric_limits<T>::infinity());
       stream(count, lane, lanes);
       multiply<true>(d, lanes, a_.width, count, {tile_.weights + lane, 1, kRows},
-                     s.v + first * step_, step_, tile_.out + lane * a_.width, a_.width);
+                     s.v + first * s.v_step, s.v_step, tile_.out + lane * a_.width, a_.width);
     });
     for (Index row = 0; row < kRows && tile_.place[row] >= 0; ++row) {
       const T share = 1 / tile_.sum[row];
@@ -220,9 +219,9 @@ class Pass {
     }
     for (Index i = 0; i < kRows * a_.width; ++i) tile_.dq[i] = 0;
     visit([&](const Source<T>& s, Index first, Index count, Index lane, Index lanes, bool masked) {
-      multiply<false>(d, count, lanes, a_.width, {s.k + first * step_, step_, 1},
+      multiply<false>(d, count, lanes, a_.width, {s.k + first * s.k_step, s.k_step, 1},
                       tile_.q_turned + lane, kRows, tile_.weights + lane, kRows);
-      multiply<false>(d, count, lanes, a_.width, {s.v + first * step_, step_, 1},
+      multiply<false>(d, count, lanes, a_.width, {s.v + first * s.v_step, s.v_step, 1},
                       tile_.dout_turned + lane, kRows, tile_.dweights + lane, kRows);
       turn_back(count, lane, lanes, [&] {
         if (masked) blank(s, first, count, lane, lanes, 0);
@@ -232,7 +231,7 @@ class Pass {
       multiply<true>(d, count, a_.width, lanes, {tile_.dweights + lane, kRows, 1},
                      tile_.q + lane * a_.width, a_.width, s.dk + first * step_, step_);
       multiply<true>(d, lanes, a_.width, count, {tile_.dweights + lane, 1, kRows},
-                     s.k + first * step_, step_, tile_.dq + lane * a_.width, a_.width);
+                     s.k + first * s.k_step, s.k_step, tile_.dq + lane * a_.width, a_.width);
     });
     for (Index row = 0; row < kRows && tile_.place[row] >= 0; ++row) {
       T* const dq = a_.dq + tile_.place[row] * a_.width;
@@ -243,10 +242,13 @@ class Pass {
  private:
   static constexpr T kLowest = std::numeric_limits<T>::lowest() / 4;
 
-  Source<T> source(const T* k, const T* v, T* dk, T* dv, Index at) const {
+  Source<T> source(const KeyRows<T>& k, const KeyRows<T>& v, T* dk, T* dv, Index count) const {
     Source<T> s;
-    s.k = k + at;
-    s.v = v + at;
+    s.k = k.of(batch_, group_);
+    s.v = v.of(batch_, group_);
+    s.k_step = k.token;
+    s.v_step = v.token;
+    const Index at = batch_ * count * step_ + group_ * a_.width;
     if (dk) s.dk = dk + at;
     if (dv) s.dv = dv + at;
     return s;
@@ -400,7 +402,7 @@ class Pass {
 
   Attend<T> a_;
   Index batch_ = 0, group_ = 0;
-  Index step_ = 0;  // distance of one head's keys
+  Index step_ = 0;  // distance of one head's keys' gradients
   T scale_ = 0;
   Tile<T> tile_;
 };

@@ -236,8 +236,16 @@ struct PoolFunction : torch::autograd::Function<PoolFunction> {
   }
 };
 
+template <typename T>
+KeyRows<T> key_rows(const Tensor& tensor) {
+  return {.at = data<T>(tensor),
+          .batch = tensor.stride(0),
+          .token = tensor.stride(1),
+          .head = tensor.stride(2)};
+}
+
 struct AttendFunction : torch::autograd::Function<AttendFunction> {
-  // The tensors are contiguous.
+  // Contiguous but for keys and values, of which the rows [D] are.
   static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v,
                         const Tensor& entry_k, const Tensor& entry_v, const Tensor& sinks,
                         const Tensor& rows, std::int64_t first, std::int64_t recent, bool tail,
@@ -334,10 +342,12 @@ struct AttendFunction : torch::autograd::Function<AttendFunction> {
     a.stride = stride;
     a.first_end = first_end.empty() ? nullptr : first_end.data();
     a.q = data<T>(t[0]);
-    a.k = data<T>(t[1]);
-    a.v = data<T>(t[2]);
-    a.entry_k = data<T>(t[3]);
-    a.entry_v = data<T>(t[4]);
+    a.k = key_rows<T>(t[1]);
+    a.v = key_rows<T>(t[2]);
+    if (there(t[3])) {
+      a.entry_k = key_rows<T>(t[3]);
+      a.entry_v = key_rows<T>(t[4]);
+    }
     a.sinks = data<T>(t[5]);
     a.rows = t[6].data_ptr<std::int64_t>();
     a.out = data<T>(t[7]);
@@ -425,9 +435,13 @@ torch::Tensor fused_pool_chunks(const Gate& gate, const torch::Tensor& payload,
 
 torch::Tensor fused_attend(const Attention& a) {
   const Tensor& q = a.queries;
-  return AttendFunction::apply(q.contiguous(), a.keys.contiguous(), a.values.contiguous(),
-                               contiguous_or_empty(a.entry_keys, q),
-                               contiguous_or_empty(a.entry_values, q),
+  // Views of a cache are read where they are.
+  const auto with_rows = [&](const Tensor& keys) {
+    if (!there(keys)) return torch::empty({0}, q.options());
+    return keys.stride(3) == 1 ? keys : keys.contiguous();
+  };
+  return AttendFunction::apply(q.contiguous(), with_rows(a.keys), with_rows(a.values),
+                               with_rows(a.entry_keys), with_rows(a.entry_values),
                                contiguous_or_empty(a.sinks, q), a.rows.contiguous(), a.first,
                                a.recent.window, a.recent.tail, a.grid.stride, a.grid.first_end);
 }

@@ -164,15 +164,24 @@ TEST(Fused, PoolingEqualsThePlainComposition) {
 struct AttentionCase {
   Inputs inputs;  // queries, keys, values, entry keys, entry values, sinks
   Attention settings;
+  bool head_by_head = false;
   std::string what;
 
   Attention with(const Inputs& in) const {
+    const auto laid_out = [&](const Tensor& keys) {  // as a cache may have them
+      if (!head_by_head || !keys.defined()) return keys;
+      return torch::constant_pad_nd(keys, {0, 0, 0, 0, 0, 3})
+          .transpose(1, 2)
+          .contiguous()
+          .transpose(1, 2)
+          .narrow(1, 0, keys.size(1));
+    };
     Attention attention = settings;
     attention.queries = in[0];
-    attention.keys = in[1];
+    attention.keys = laid_out(in[1]);
     attention.values = in[2];
-    attention.entry_keys = in[3];
-    attention.entry_values = in[4];
+    attention.entry_keys = laid_out(in[3]);
+    attention.entry_values = laid_out(in[4]);
     attention.sinks = in[5];
     return attention;
   }
@@ -197,6 +206,7 @@ AttentionCase random_attention(Draw& draw) {
   const bool later = !recent.tail && recent.window <= tokens && draw.coin();
   const std::int64_t first = later ? draw.index(4) : 0;
   const std::int64_t early = later ? recent.window - 1 : 0;
+  c.head_by_head = draw.coin();
   c.settings.first = first;
   c.settings.grid = chunked ? random_grid(draw, groups) : ChunkGrid{};
   const std::int64_t entries = chunked ? c.settings.grid.completed(first + tokens) : 0;

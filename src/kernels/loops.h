@@ -57,6 +57,15 @@ struct Pool {
   T* scratch = nullptr;   // (2 W + 2) E numbers of the calling thread
 };
 
+// Keys or values [B, N, G, D]: rows of D numbers, the distances between them.
+template <typename T>
+struct KeyRows {
+  const T* at = nullptr;
+  std::int64_t batch = 0, token = 0, head = 0;
+
+  const T* of(std::int64_t b, std::int64_t g) const { return at + b * batch + g * head; }
+};
+
 // Attention. Items are (b, g) pairs b * G + g.
 template <typename T>
 struct Attend {
@@ -68,16 +77,14 @@ struct Attend {
   const std::int64_t* first_end = nullptr;  // [G]; null without entries and tail
   const std::int64_t* rows = nullptr;       // [B, Q]
   const T* q = nullptr;                     // [B, Q, H, D]
-  const T* k = nullptr;                     // [B, T, G, D]
-  const T* v = nullptr;
-  const T* entry_k = nullptr;  // [B, M, G, D]
-  const T* entry_v = nullptr;
-  const T* sinks = nullptr;  // [H] or null
-  T* out = nullptr;          // [B, Q, H, D]
-  T* lse = nullptr;          // [B, Q, H] log of the softmax's denominator
-  const T* dout = nullptr;   // backward
+  KeyRows<T> k, v;                          // [B, T, G, D]
+  KeyRows<T> entry_k, entry_v;              // [B, M, G, D]
+  const T* sinks = nullptr;                 // [H] or null
+  T* out = nullptr;                         // [B, Q, H, D]
+  T* lse = nullptr;                         // [B, Q, H] log of the softmax's denominator
+  const T* dout = nullptr;                  // backward
   T* dq = nullptr;
-  T* dk = nullptr;  // dk .. dentry_v zeroed by the caller
+  T* dk = nullptr;  // dk .. dentry_v: no gaps, zeroed by the caller
   T* dv = nullptr;
   T* dentry_k = nullptr;
   T* dentry_v = nullptr;

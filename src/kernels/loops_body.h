@@ -303,16 +303,28 @@ inline Span seen(const Attend<T>& a, Index row, Index group) {
   return {begin - a.first, row - begin + 1, done < a.entries ? done : a.entries};
 }
 
+// One head's keys or values. (KeyRows has a function for this; see the top.)
+template <typename T>
+struct HeadRows {
+  const T* at;
+  Index step;
+
+  const T* operator[](Index n) const { return at + n * step; }
+};
+template <typename T>
+inline HeadRows<T> rows_of(const KeyRows<T>& rows, Index batch, Index group) {
+  return {rows.at + batch * rows.batch + group * rows.head, rows.token};
+}
+
 // Scores of one query, and their maximum.
 template <int kWidth, typename T>
-inline T scores_of(const Attend<T>& a, const T* q, const T* k, const T* entry_k, const Span& span,
-                   T scale, T* __restrict scores) {
-  const Index step = a.groups * a.width;
+inline T scores_of(const Attend<T>& a, const T* q, const HeadRows<T>& k, const HeadRows<T>& entry_k,
+                   const Span& span, T scale, T* __restrict scores) {
   for (Index n = 0; n < span.count; ++n) {
-    scores[n] = scale * dot<kWidth>(q, k + (span.low + n) * step, a.width);
+    scores[n] = scale * dot<kWidth>(q, k[span.low + n], a.width);
   }
   for (Index n = 0; n < span.entries; ++n) {
-    scores[span.count + n] = scale * dot<kWidth>(q, entry_k + n * step, a.width);
+    scores[span.count + n] = scale * dot<kWidth>(q, entry_k[n], a.width);
   }
   const Index total = span.count + span.entries;
   T top = total > 0 ? scores[0] : 0;
@@ -322,15 +334,14 @@ inline T scores_of(const Attend<T>& a, const T* q, const T* k, const T* entry_k,
 
 template <int kWidth, typename T>
 void attend_items(const Attend<T>& a, Index begin, Index end) {
-  const Index width = a.width, per_group = a.heads / a.groups, step = a.groups * width;
+  const Index width = a.width, per_group = a.heads / a.groups;
   const T scale = 1 / static_cast<T>(::sqrt(static_cast<double>(width)));
   T* __restrict scores = a.scratch;
   for (Index item = begin; item < end; ++item) {
     const Index batch = item / a.groups, group = item % a.groups;
-    const T* k = a.k + batch * a.tokens * step + group * width;
-    const T* v = a.v + batch * a.tokens * step + group * width;
-    const T* entry_k = a.entries ? a.entry_k + batch * a.entries * step + group * width : nullptr;
-    const T* entry_v = a.entries ? a.entry_v + batch * a.entries * step + group * width : nullptr;
+    const HeadRows<T> k = rows_of(a.k, batch, group), v = rows_of(a.v, batch, group);
+    const HeadRows<T> entry_k = rows_of(a.entry_k, batch, group);
+    const HeadRows<T> entry_v = rows_of(a.entry_v, batch, group);
     for (Index i = 0; i < a.queries; ++i) {
       const Span span = seen(a, a.rows[batch * a.queries + i], group);
       for (Index h = group * per_group; h < (group + 1) * per_group; ++h) {
@@ -349,10 +360,10 @@ void attend_items(const Attend<T>& a, Index begin, Index end) {
         for (Index d = 0; d < width; ++d) out[d] = 0;
         const T share = 1 / sum;
         for (Index n = 0; n < span.count; ++n) {
-          add_scaled<kWidth>(out, scores[n] * share, v + (span.low + n) * step, width);
+          add_scaled<kWidth>(out, scores[n] * share, v[span.low + n], width);
         }
         for (Index n = 0; n < span.entries; ++n) {
-          add_scaled<kWidth>(out, scores[span.count + n] * share, entry_v + n * step, width);
+          add_scaled<kWidth>(out, scores[span.count + n] * share, entry_v[n], width);
         }
         a.lse[place] = top + static_cast<T>(::log(static_cast<double>(sum)));
       }
@@ -370,7 +381,9 @@ void attend_items_backward(const Attend<T>& a, Index begin, Index end) {
     const Index batch = item / a.groups, group = item % a.groups;
     const Index exact = batch * a.tokens * step + group * width;
     const Index pooled = batch * a.entries * step + group * width;
-    const T* entry_k = a.entries ? a.entry_k + pooled : nullptr;
+    const HeadRows<T> k = rows_of(a.k, batch, group), v = rows_of(a.v, batch, group);
+    const HeadRows<T> entry_k = rows_of(a.entry_k, batch, group);
+    const HeadRows<T> entry_v = rows_of(a.entry_v, batch, group);
     for (Index i = 0; i < a.queries; ++i) {
       const Span span = seen(a, a.rows[batch * a.queries + i], group);
       for (Index h = group * per_group; h < (group + 1) * per_group; ++h) {
@@ -379,7 +392,7 @@ void attend_items_backward(const Attend<T>& a, Index begin, Index end) {
         const T* dout = a.dout + place * width;
         T* dq = a.dq + place * width;
         for (Index d = 0; d < width; ++d) dq[d] = 0;
-        scores_of<kWidth>(a, q, a.k + exact, entry_k, span, scale, weights);
+        scores_of<kWidth>(a, q, k, entry_k, span, scale, weights);
         const T lse = a.lse[place];
         const Index total = span.count + span.entries;
 #pragma omp simd
@@ -387,16 +400,16 @@ void attend_items_backward(const Attend<T>& a, Index begin, Index end) {
         const T delta = dot<kWidth>(dout, a.out + place * width, width);
         for (Index n = 0; n < span.count; ++n) {
           const Index at = exact + (span.low + n) * step;
-          const T ds = scale * weights[n] * (dot<kWidth>(dout, a.v + at, width) - delta);
-          add_scaled<kWidth>(dq, ds, a.k + at, width);
+          const T ds = scale * weights[n] * (dot<kWidth>(dout, v[span.low + n], width) - delta);
+          add_scaled<kWidth>(dq, ds, k[span.low + n], width);
           add_scaled<kWidth>(a.dk + at, ds, q, width);
           add_scaled<kWidth>(a.dv + at, weights[n], dout, width);
         }
         for (Index n = 0; n < span.entries; ++n) {
           const Index at = pooled + n * step;
           const T weight = weights[span.count + n];
-          const T ds = scale * weight * (dot<kWidth>(dout, a.entry_v + at, width) - delta);
-          add_scaled<kWidth>(dq, ds, a.entry_k + at, width);
+          const T ds = scale * weight * (dot<kWidth>(dout, entry_v[n], width) - delta);
+          add_scaled<kWidth>(dq, ds, entry_k[n], width);
           add_scaled<kWidth>(a.dentry_k + at, ds, q, width);
           add_scaled<kWidth>(a.dentry_v + at, weight, dout, width);
         }
