@@ -22,7 +22,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using Index = std::int64_t;
 
-constexpr Index kBlock = 128;  // keys whose scores are held at once
+constexpr Index kBlock = 128;  // keys whose scores are held at once, at most
 
 #if HWY_TARGET != HWY_SCALAR
 // The four sums of four vectors' lanes, of floats: a few shuffles in place of four reductions.
@@ -132,8 +132,9 @@ void fold_rows(const Attend<T>& a, Index pair, const KeyRows<T>& k, const KeyRow
   const hn::ScalableTag<T> d;
   const Index per_group = a.heads / a.groups, rows = a.queries * per_group;
   const Index batch = pair / a.groups, group = pair % a.groups;
-  for (Index first = begin; first < end; first += kBlock) {
-    const Index after = std::min(first + kBlock, end);
+  const Index block = std::clamp<Index>(4096 / a.width, 16, kBlock);  // its keys stay in L1
+  for (Index first = begin; first < end; first += block) {
+    const Index after = std::min(first + block, end);
     for (Index row = 0; row < rows; ++row) {
       const Seen seen = seen_by(a, a.rows[batch * a.queries + row / per_group], group);
       const Bounds& bounds = exact ? seen.exact : seen.entries;
