@@ -11,10 +11,11 @@
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attend_tiles.cpp"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep: this file again, once per target
-#include "hwy/highway.h"
-// After highway.h:
-#include "hwy/contrib/math/math-inl.h"
+// clang-format off: the order matters
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/foreach_target.h>  // this file again, once per target
+#include <hwy/highway.h>
+// clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace kvphase::kernels::HWY_NAMESPACE {
