@@ -11,10 +11,11 @@
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attend_tiles.cpp"
-// clang-format off: the order matters
-#include <hwy/contrib/math/math-inl.h>
-#include <hwy/foreach_target.h>  // this file again, once per target
+// In this order: the first includes this file again, once per target.
+// clang-format off
+#include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+#include <hwy/contrib/math/math-inl.h>
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
