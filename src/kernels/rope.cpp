@@ -15,13 +15,13 @@ RopeTable RopeTable::per_head() const {
 }
 
 RopeTable rope_table(std::int64_t count, std::int64_t dims, double base,
-                     const torch::TensorOptions& options) {
+                     const torch::TensorOptions& options, std::int64_t first) {
   if (dims == 0) return {};
   const auto wide = torch::TensorOptions().dtype(torch::kDouble).device(options.device());
   const torch::Tensor pair = torch::arange(dims / 2, wide);
   const torch::Tensor frequency =
       torch::exp(pair * (-2.0 * std::log(base) / static_cast<double>(dims)));
-  const torch::Tensor angle = torch::outer(torch::arange(count, wide), frequency);
+  const torch::Tensor angle = torch::outer(torch::arange(first, first + count, wide), frequency);
   return {.cos = angle.cos().to(options), .sin = angle.sin().to(options)};
 }
 

@@ -20,9 +20,9 @@ struct RopeTable {
   RopeTable per_head() const;
 };
 
-// Angles of positions 0..count-1, computed in double, stored as options say.
+// Angles of positions first..first+count-1, computed in double, stored as options say.
 RopeTable rope_table(std::int64_t count, std::int64_t dims, double base,
-                     const torch::TensorOptions& options);
+                     const torch::TensorOptions& options, std::int64_t first = 0);
 
 // x [..., D]; table broadcastable to [..., r/2]. Returns x when the table is empty.
 torch::Tensor rope(const torch::Tensor& x, const RopeTable& table);
