@@ -3,20 +3,41 @@
 #include <algorithm>
 
 namespace kvphase::compress {
-namespace {
-
-std::int64_t bytes_of(const torch::Tensor& tensor) {
-  if (!tensor.defined()) return 0;
-  return tensor.numel() * static_cast<std::int64_t>(tensor.element_size());
-}
-
-}  // namespace
 
 std::int64_t LayerCache::bytes() const {
-  std::int64_t sum = bytes_of(keys) + bytes_of(values) + bytes_of(pending);
-  for (const torch::Tensor& head : entry_keys) sum += bytes_of(head);
-  for (const torch::Tensor& head : entry_values) sum += bytes_of(head);
-  return sum;
+  return keys.bytes() + values.bytes() + entry_keys.bytes() + entry_values.bytes() +
+         pending.bytes();
+}
+
+std::int64_t LayerCache::allocated_bytes() const {
+  return keys.allocated_bytes() + values.allocated_bytes() + entry_keys.allocated_bytes() +
+         entry_values.allocated_bytes() + pending.allocated_bytes();
+}
+
+std::vector<torch::Tensor> LayerCache::tensors() const {
+  std::vector<torch::Tensor> all;
+  for (const Rows* rows : {&keys, &values, &pending}) {
+    if (rows->defined()) all.push_back(rows->view());
+  }
+  for (const HeadRows* rows : {&entry_keys, &entry_values}) {
+    const std::int64_t heads = rows->defined() ? rows->view().size(2) : 0;
+    for (std::int64_t head = 0; head < heads; ++head) all.push_back(rows->head(head));
+  }
+  return all;
+}
+
+LayerCache LayerCache::repeated(std::int64_t times) const {
+  LayerCache result{.tokens = tokens};
+  for (const auto member : {&LayerCache::keys, &LayerCache::values, &LayerCache::pending}) {
+    const Rows& rows = this->*member;
+    if (!rows.defined()) continue;
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(rows.view().dim()), 1);
+    counts.front() = times;
+    result.*member = Rows::of(rows.view().repeat(counts));
+  }
+  result.entry_keys = entry_keys.repeated(times);
+  result.entry_values = entry_values.repeated(times);
+  return result;
 }
 
 std::int64_t first_recent(const kernels::Recent& recent, const kernels::ChunkGrid& grid,
@@ -48,18 +69,6 @@ kernels::ChunkGrid upcoming(const kernels::ChunkGrid& grid, std::int64_t tokens,
     next.first_end[head] = grid.end(head, grid.completed(head, tokens)) - first;
   }
   return next;
-}
-
-torch::Tensor join_heads(const std::vector<torch::Tensor>& heads) {
-  std::int64_t longest = 0;
-  for (const torch::Tensor& head : heads) longest = std::max(longest, head.size(1));
-  std::vector<torch::Tensor> padded;
-  for (const torch::Tensor& head : heads) {
-    const torch::Tensor zeros =
-        torch::zeros({head.size(0), longest - head.size(1), head.size(2)}, head.options());
-    padded.push_back(torch::cat({head, zeros}, 1));
-  }
-  return torch::stack(padded, 2);
 }
 
 }  // namespace kvphase::compress

@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "kernels/chunk_grid.h"
@@ -30,6 +31,14 @@ class Compressor : public torch::nn::Module {
   virtual Entries compress(const torch::Tensor& inputs, const std::vector<torch::Tensor>& projected,
                            const torch::Tensor& keys, const torch::Tensor& values,
                            const kernels::ChunkGrid& grid) const = 0;
+
+  // The entry of one window of `heads` KV heads from first_head on, as compress() would give it:
+  // [B, 1, heads, D]. inputs [B, w, C]: the window's last w <= W tokens, all that it has (w < W
+  // where it was cut at token 0). The matrices [heads D, C] are these heads' rows of the exact
+  // tokens' projections (the value's undefined with tied K/V). For decoding, without gradients.
+  virtual Entries compress_window(const torch::Tensor& inputs, std::int64_t first_head,
+                                  std::int64_t heads, const torch::Tensor& key_matrix,
+                                  const torch::Tensor& value_matrix) const = 0;
 };
 
 }  // namespace kvphase::compress

@@ -1,5 +1,6 @@
 #include "compress/gated_pool.h"
 
+#include <algorithm>
 #include <cassert>
 #include <string>
 
@@ -146,6 +147,58 @@ Entries GatedPool::compress(const torch::Tensor& inputs,
   Entries entries;
   entries.keys = pool(keys_, keys);
   if (!o.tied) entries.values = pool(values_, values);
+  return entries;
+}
+
+torch::Tensor GatedPool::at_offsets(const torch::Tensor& inputs, const torch::Tensor& matrix,
+                                    std::int64_t maps, std::int64_t first_head,
+                                    std::int64_t heads) const {
+  const GatedPoolOptions& o = options_;
+  const std::int64_t tokens = inputs.size(1), first_offset = o.window - tokens;
+  const torch::Tensor rows = matrix.view({maps, o.kv_heads, -1, o.width})
+                                 .narrow(1, first_head, heads)
+                                 .flatten(1, 2);  // [maps, heads*X, C]
+  const auto split = [&](const torch::Tensor& x) { return x.unflatten(-1, {heads, -1}); };
+  if (maps == o.window && maps > 1) {
+    const torch::Tensor own = rows.narrow(0, first_offset, tokens);
+    return split(torch::bmm(inputs.transpose(0, 1), own.transpose(1, 2)).transpose(0, 1));
+  }
+  std::vector<torch::Tensor> parts;  // of the offsets that share a map
+  for (std::int64_t token = 0; token < tokens;) {
+    const std::int64_t map = maps == 1 ? 0 : (first_offset + token) / o.stride;
+    const std::int64_t end =
+        maps == 1 ? tokens : std::min(tokens, (map + 1) * o.stride - first_offset);
+    parts.push_back(torch::linear(inputs.narrow(1, token, end - token), rows[map]));
+    token = end;
+  }
+  return split(parts.size() == 1 ? parts[0] : torch::cat(parts, 1));
+}
+
+Entries GatedPool::compress_window(const torch::Tensor& inputs, std::int64_t first_head,
+                                   std::int64_t heads, const torch::Tensor& key_matrix,
+                                   const torch::Tensor& value_matrix) const {
+  const GatedPoolOptions& o = options_;
+  const std::int64_t tokens = inputs.size(1);
+  const auto pool = [&](const Branch& branch, const torch::Tensor& matrix) {
+    const torch::Tensor payload =
+        branch.payload
+            ? at_offsets(inputs, branch.payload->weight, o.payload_maps, first_head, heads)
+            : torch::linear(inputs, matrix).unflatten(-1, {heads, -1});
+    if (!branch.gate) return payload.mean(1, true);
+    torch::Tensor logits = at_offsets(inputs, branch.gate->weight, o.gate_maps, first_head, heads);
+    if (branch.gate->bias.defined()) {
+      logits = logits + branch.gate->bias.view({o.window, o.kv_heads, o.gate_width})
+                            .narrow(0, o.window - tokens, tokens)
+                            .narrow(1, first_head, heads);
+    }
+    const bool wide = logits.scalar_type() == torch::kDouble;
+    const torch::Tensor weights =
+        torch::softmax(logits, 1, wide ? torch::kDouble : torch::kFloat).to(logits.scalar_type());
+    return (weights * payload).sum(1, true);
+  };
+  Entries entries;
+  entries.keys = pool(keys_, key_matrix);
+  if (!o.tied) entries.values = pool(values_, value_matrix);
   return entries;
 }
 

@@ -39,6 +39,9 @@ class GatedPool : public Compressor {
   Entries compress(const torch::Tensor& inputs, const std::vector<torch::Tensor>& projected,
                    const torch::Tensor& keys, const torch::Tensor& values,
                    const kernels::ChunkGrid& grid) const override;
+  Entries compress_window(const torch::Tensor& inputs, std::int64_t first_head, std::int64_t heads,
+                          const torch::Tensor& key_matrix,
+                          const torch::Tensor& value_matrix) const override;
 
   // Gate weights [B, M, G, W, E] of the key or the value branch for normalised inputs [B, T, C],
   // for looking into a model.
@@ -58,6 +61,10 @@ class GatedPool : public Compressor {
   Branch make_branch(const std::string& name);
   // Are `maps` maps applied to the tokens at their offsets alone?
   bool by_offset(std::int64_t maps) const;
+  // inputs [B, w, C] of a window's last w tokens times the maps [maps*G*X, C] of their offsets,
+  // the rows of some heads: [B, w, heads, X].
+  torch::Tensor at_offsets(const torch::Tensor& inputs, const torch::Tensor& matrix,
+                           std::int64_t maps, std::int64_t first_head, std::int64_t heads) const;
   // logits [B, T, maps*G*E]
   kernels::Gate gate(const Branch& branch, const torch::Tensor& logits, std::int64_t maps) const;
 

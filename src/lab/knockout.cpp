@@ -125,7 +125,7 @@ Tensor ask_together(model::Transformer& network, const Batch& batch, const std::
   const std::int64_t passes = std::ssize(sites) + 1;
   model::DecodeState state = network.start(batch.size());
   network.prefill(batch.all_but_last(), state);
-  model::DecodeState many = repeated(state, passes);
+  model::DecodeState many = state.repeated(passes);
   model::Look look = look_into(network);
   for (std::int64_t s = 0; s + 1 < passes; ++s) {
     add_edit(look, sites[static_cast<std::size_t>(s)], (s + 1) * batch.size(), batch, replacement,

@@ -133,22 +133,6 @@ void for_each_batch(std::int64_t count, std::int64_t length, const RunOptions& o
   for_each_slice(count, length, options, fill, work, progress);
 }
 
-model::DecodeState repeated(const model::DecodeState& state, std::int64_t times) {
-  model::DecodeState result = state;
-  const auto repeat = [times](torch::Tensor& t) {
-    if (!t.defined()) return;
-    std::vector<std::int64_t> counts(static_cast<std::size_t>(t.dim()), 1);
-    counts.front() = times;
-    t = t.repeat(counts);
-  };
-  for (compress::LayerCache& layer : result.layers) {
-    for (torch::Tensor* t : {&layer.keys, &layer.values, &layer.pending}) repeat(*t);
-    for (torch::Tensor& head : layer.entry_keys) repeat(head);
-    for (torch::Tensor& head : layer.entry_values) repeat(head);
-  }
-  return result;
-}
-
 model::Look look_into(const model::Transformer& network) {
   return {.layers =
               std::vector<model::LayerLook>(static_cast<std::size_t>(network.config().layers))};

@@ -73,9 +73,6 @@ void for_each_batch(std::int64_t count, std::int64_t length, const RunOptions& o
                     const std::function<void(std::int64_t row, std::span<std::int64_t>)>& read,
                     const std::function<void(const Batch&)>& work, const OnProgress& progress = {});
 
-// The state with every row `times` times: row k * B + b is row b.
-model::DecodeState repeated(const model::DecodeState& state, std::int64_t times);
-
 // A look into all layers, with no edits yet.
 model::Look look_into(const model::Transformer& network);
 

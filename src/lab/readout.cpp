@@ -131,7 +131,7 @@ void calibrate(const Opened& opened, const ReadoutOptions& options, ReadoutAnswe
     const Asked asked = ask(opened, batch, options);
     const std::vector<Held> other = held_by_layer(opened, asked, asked.other_at);
     const std::int64_t B = batch.size();
-    model::DecodeState many = repeated(asked.before, static_cast<std::int64_t>(count));
+    model::DecodeState many = asked.before.repeated(static_cast<std::int64_t>(count));
     model::Look look = look_into(*opened.network);
     for (std::size_t r = 0; r < count; ++r) {
       const Reader& reader = answers.readers[r];
@@ -183,7 +183,7 @@ std::vector<std::uint8_t> any_right(const Opened& opened, const Batch& batch, co
                                     const std::vector<Held>& held_by) {
   const auto count = static_cast<std::int64_t>(readers.size());
   const std::int64_t B = batch.size();
-  model::DecodeState many = repeated(asked.before, count);
+  model::DecodeState many = asked.before.repeated(count);
   model::Look look = look_into(*opened.network);
   for (std::int64_t r = 0; r < count; ++r) {
     const Reader& reader = readers[static_cast<std::size_t>(r)];
@@ -277,7 +277,7 @@ ReadoutAnswers run_readout(const std::filesystem::path& checkpoint, const Readou
         const std::vector<Held> other = held_by_layer(opened, asked, asked.other_at);
         const std::int64_t B = batch.size();
         constexpr std::int64_t kHands = 4;  // to the phase's reader
-        model::DecodeState many = repeated(asked.before, kHands);
+        model::DecodeState many = asked.before.repeated(kHands);
         model::Look look = look_into(*opened.network);
         for (std::int64_t b = 0; b < B; ++b) {
           const auto phase =

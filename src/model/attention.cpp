@@ -45,13 +45,19 @@ torch::Tensor entry_positions(const kernels::ChunkGrid& grid, std::int64_t token
       .to(device);
 }
 
-torch::Tensor append(const torch::Tensor& old, const torch::Tensor& more) {
-  return old.defined() && old.size(1) > 0 ? torch::cat({old, more}, 1) : more;
-}
-
-// The last tokens from `from` on, in memory of their own.
-torch::Tensor keep_from(const torch::Tensor& tokens, std::int64_t from) {
-  return tokens.narrow(1, from, tokens.size(1) - from).clone();
+// What is attended to in memory of its own: a cache's may be written again when the cache is gone.
+kernels::Attention detached(kernels::Attention attention, bool tied) {
+  for (torch::Tensor* tensor : {&attention.keys, &attention.entry_keys}) {
+    if (tensor->defined()) *tensor = tensor->clone();
+  }
+  for (torch::Tensor* tensor : {&attention.values, &attention.entry_values}) {
+    if (tensor->defined() && !tied) *tensor = tensor->clone();
+  }
+  if (tied) {
+    attention.values = attention.keys;
+    attention.entry_values = attention.entry_keys;
+  }
+  return attention;
 }
 
 }  // namespace
@@ -62,6 +68,13 @@ torch::Tensor gather_rows(const torch::Tensor& x, const torch::Tensor& rows) {
   return x.reshape({batch * tokens, width})
       .index_select(0, (rows + start).reshape(-1))
       .view({batch, rows.size(1), width});
+}
+
+kernels::RopeTable RopeSpan::at(std::int64_t begin, std::int64_t n) const {
+  if (!table.cos.defined()) return {};
+  return kernels::RopeTable{.cos = table.cos.narrow(0, begin - first, n),
+                            .sin = table.sin.narrow(0, begin - first, n)}
+      .per_head();
 }
 
 Attention::Attention(const ModelConfig& config, std::int64_t layer)
@@ -99,11 +112,12 @@ torch::Tensor Attention::split_heads(const torch::Tensor& x) const {
   return x.unflatten(-1, {-1, config_.head_width});
 }
 
-Attention::Projected Attention::project(const torch::Tensor& inputs, bool with_queries) const {
+Attention::Projected Attention::project(const torch::Tensor& inputs, bool with_queries,
+                                        bool with_compressor) const {
   std::vector<torch::Tensor> matrices = {k_proj_->weight};
   if (with_queries) matrices.push_back(q_proj_->weight);
   if (!tied_) matrices.push_back(v_proj_->weight);
-  if (chunked_) {
+  if (with_compressor) {
     for (const torch::Tensor& matrix : compressor_->projections()) matrices.push_back(matrix);
   }
   std::vector<std::int64_t> sizes;
@@ -131,16 +145,16 @@ torch::Tensor Attention::finish_key(const torch::Tensor& keys,
                             table);
 }
 
-Attention::Keyed Attention::entries(const torch::Tensor& inputs, const Projected& projected,
-                                    const kernels::ChunkGrid& grid, std::int64_t first,
-                                    const kernels::RopeTable& table) const {
-  const compress::Entries pooled =
+compress::Entries Attention::entries(const torch::Tensor& inputs, const Projected& projected,
+                                     const kernels::ChunkGrid& grid, std::int64_t first,
+                                     const RopeSpan& rope) const {
+  compress::Entries entries =
       compressor_->compress(inputs, projected.compressor, projected.keys, projected.values, grid);
-  const torch::Tensor positions = entry_positions(
-      grid, projected.keys.size(1), first, config_.chunk.entry_position, projected.keys.device());
-  Keyed entries;
-  entries.keys = finish_key(pooled.keys, table.at(positions));
-  entries.values = tied_ ? entries.keys : pooled.values;
+  const torch::Tensor positions =
+      entry_positions(grid, projected.keys.size(1), first - rope.first,
+                      config_.chunk.entry_position, projected.keys.device());
+  entries.keys = finish_key(entries.keys, rope.table.at(positions));
+  if (tied_) entries.values = entries.keys;
   return entries;
 }
 
@@ -149,7 +163,7 @@ torch::Tensor Attention::forward(const torch::Tensor& inputs, const torch::Tenso
   const std::int64_t batch = inputs.size(0), tokens = inputs.size(1);
   const torch::Tensor all =
       torch::arange(tokens, torch::TensorOptions().dtype(torch::kLong).device(inputs.device()));
-  const Projected projected = project(inputs, !rows.defined());
+  const Projected projected = project(inputs, !rows.defined(), chunked_);
 
   kernels::Attention attention{.grid = grid_, .recent = recent_};
   attention.keys = finish_key(projected.keys, table.at(all).per_head());
@@ -163,7 +177,8 @@ torch::Tensor Attention::forward(const torch::Tensor& inputs, const torch::Tenso
     attention.queries = finish_query(projected.queries, table.at(all).per_head());
   }
   if (chunked_ && grid_.completed(tokens) > 0) {
-    const Keyed entry = entries(inputs, projected, grid_, 0, table);
+    const compress::Entries entry =
+        entries(inputs, projected, grid_, 0, {.count = tokens, .table = table});
     attention.entry_keys = entry.keys;
     attention.entry_values = entry.values;
   }
@@ -171,77 +186,126 @@ torch::Tensor Attention::forward(const torch::Tensor& inputs, const torch::Tenso
   return torch::linear(kernels::attend(attention).flatten(2), o_proj_->weight);
 }
 
-compress::LayerCache Attention::start(std::int64_t batch) const {
+compress::LayerCache Attention::start(std::int64_t batch, std::int64_t reserved_tokens) const {
   const torch::TensorOptions options = k_proj_->weight.options().requires_grad(false);
+  const torch::Tensor token =
+      torch::empty({batch, 0, config_.kv_heads, config_.head_width}, options);
+  const bool all = !chunked_ && recent_.window == kernels::Recent::kAll;
   compress::LayerCache cache;
-  cache.keys = torch::empty({batch, 0, config_.kv_heads, config_.head_width}, options);
+  cache.keys = compress::Rows(token, all ? reserved_tokens : 0);
   if (!tied_) cache.values = cache.keys;
   if (!chunked_) return cache;
-  const auto heads = static_cast<std::size_t>(config_.kv_heads);
-  cache.entry_keys.assign(heads, torch::empty({batch, 0, config_.head_width}, options));
+  cache.entry_keys = compress::HeadRows(token, grid_.completed(reserved_tokens));
   if (!tied_) cache.entry_values = cache.entry_keys;
-  cache.pending = torch::empty({batch, 0, config_.width}, options);
+  cache.pending = compress::Rows(torch::empty({batch, 0, config_.width}, options));
   return cache;
 }
 
+void Attention::add_entries(const torch::Tensor& waiting, const Projected& projected,
+                            std::int64_t before, compress::LayerCache& cache,
+                            const RopeSpan& rope) const {
+  const std::int64_t length = waiting.size(1), first = cache.tokens - length;
+  const kernels::ChunkGrid next = compress::upcoming(grid_, before, first);
+  if (next.completed(length) == 0) return;
+  const compress::Entries fresh = entries(waiting, projected, next, first, rope);
+  std::vector<std::int64_t> counts;
+  for (std::size_t head = 0; head < next.first_end.size(); ++head) {
+    counts.push_back(next.completed(head, length));
+  }
+  cache.entry_keys.append(fresh.keys, counts);
+  if (!tied_) cache.entry_values.append(fresh.values, counts);
+}
+
+void Attention::add_windows(const torch::Tensor& waiting, std::int64_t before,
+                            compress::LayerCache& cache, const RopeSpan& rope) const {
+  const std::int64_t first = cache.tokens - waiting.size(1), width = config_.head_width;
+  const auto all = static_cast<std::size_t>(config_.kv_heads);
+  for (std::size_t head = 0, next = 0; head < all; head = next) {
+    next = head + 1;  // heads on one grid go together
+    while (next < all && grid_.first_end[next] == grid_.first_end[head]) ++next;
+    const std::int64_t entry = grid_.completed(head, before);
+    if (grid_.completed(head, cache.tokens) == entry) continue;
+    const auto first_head = static_cast<std::int64_t>(head);
+    const auto heads = static_cast<std::int64_t>(next - head);
+    const std::int64_t begin = grid_.begin(head, entry), end = grid_.end(head, entry);
+    const auto rows_of = [&](const std::shared_ptr<Weight>& matrix) {
+      return matrix ? matrix->weight.narrow(0, first_head * width, heads * width) : torch::Tensor();
+    };
+    const compress::Entries fresh =
+        compressor_->compress_window(waiting.narrow(1, begin - first, end - begin + 1), first_head,
+                                     heads, rows_of(k_proj_), rows_of(v_proj_));
+    const bool at_start = config_.chunk.entry_position == EntryPosition::kWindowStart;
+    cache.entry_keys.append_one(finish_key(fresh.keys, rope.at(at_start ? begin : end, 1)),
+                                first_head);
+    if (!tied_) cache.entry_values.append_one(fresh.values, first_head);
+  }
+}
+
 kernels::Attention Attention::extend(const torch::Tensor& inputs, compress::LayerCache& cache,
-                                     const kernels::RopeTable& table) const {
-  const std::int64_t batch = inputs.size(0), added = inputs.size(1);
-  const std::int64_t before = cache.tokens, after = before + added;
+                                     const RopeSpan& rope) const {
+  const std::int64_t batch = inputs.size(0), added = inputs.size(1), before = cache.tokens;
   const torch::Tensor positions = torch::arange(
-      before, after, torch::TensorOptions().dtype(torch::kLong).device(inputs.device()));
-  const kernels::RopeTable here = table.at(positions).per_head();
+      before, before + added, torch::TensorOptions().dtype(torch::kLong).device(inputs.device()));
+  cache.tokens += added;
 
   kernels::Attention attention{.grid = grid_, .recent = recent_};
   attention.rows = positions.expand({batch, added});
   attention.sinks = sinks_;
-  attention.first = before - cache.keys.size(1);
+  attention.first = before - cache.keys.size();
 
-  // Windows that need older tokens are projected again from their kept inputs.
-  const torch::Tensor waiting = append(cache.pending, inputs);
-  const Projected projected = project(waiting, false);
-  const std::int64_t old = waiting.size(1) - added, first = before - old;
-
-  attention.keys = append(cache.keys, finish_key(projected.keys.narrow(1, old, added), here));
-  attention.values =
-      tied_ ? attention.keys : append(cache.values, projected.values.narrow(1, old, added));
-
+  torch::Tensor waiting = inputs;
   if (chunked_) {
-    const kernels::ChunkGrid next = compress::upcoming(grid_, before, first);
-    if (next.completed(waiting.size(1)) > 0) {
-      const Keyed fresh = entries(waiting, projected, next, first, table);
-      for (std::size_t head = 0; head < cache.entry_keys.size(); ++head) {
-        const auto index = static_cast<std::int64_t>(head);
-        const std::int64_t count = next.completed(head, waiting.size(1));
-        const auto extend = [&](torch::Tensor& old_entries, const torch::Tensor& more) {
-          old_entries = torch::cat({old_entries, more.select(2, index).narrow(1, 0, count)}, 1);
-        };
-        extend(cache.entry_keys[head], fresh.keys);
-        if (!tied_) extend(cache.entry_values[head], fresh.values);
-      }
-    }
-    attention.entry_keys = compress::join_heads(cache.entry_keys);
-    attention.entry_values =
-        tied_ ? attention.entry_keys : compress::join_heads(cache.entry_values);
-    cache.pending = keep_from(waiting, compress::first_pending(grid_, after) - first);
+    cache.pending.append(inputs);
+    waiting = cache.pending.view();
   }
-  const std::int64_t kept = compress::first_recent(recent_, grid_, after) - attention.first;
-  cache.keys = keep_from(attention.keys, kept);
-  if (!tied_) cache.values = keep_from(attention.values, kept);
-  cache.tokens = after;
+  const bool all_at_once = chunked_ && added > grid_.stride;
+  Projected projected;
+  if (all_at_once || batch * added >= kRowsToJoin) {
+    projected = project(all_at_once ? waiting : inputs, false, all_at_once);
+  } else {
+    projected.keys = split_heads(torch::linear(inputs, k_proj_->weight));
+    if (!tied_) projected.values = split_heads(torch::linear(inputs, v_proj_->weight));
+  }
+  if (all_at_once) {
+    add_entries(waiting, projected, before, cache, rope);
+  } else if (chunked_) {
+    add_windows(waiting, before, cache, rope);
+  }
+  const std::int64_t old = projected.keys.size(1) - added;
+  cache.keys.append(finish_key(projected.keys.narrow(1, old, added), rope.at(before, added)));
+  if (!tied_) cache.values.append(projected.values.narrow(1, old, added));
+
+  attention.keys = cache.keys.view();
+  attention.values = tied_ ? attention.keys : cache.values.view();
+  if (chunked_) {
+    attention.entry_keys = cache.entry_keys.view();
+    attention.entry_values = tied_ ? attention.entry_keys : cache.entry_values.view();
+  }
   return attention;
 }
 
+void Attention::forget(compress::LayerCache& cache) const {
+  const std::int64_t tokens = cache.tokens;
+  const std::int64_t kept = tokens - compress::first_recent(recent_, grid_, tokens);
+  cache.keys.drop_front(cache.keys.size() - kept);
+  if (!tied_) cache.values.drop_front(cache.values.size() - kept);
+  if (!chunked_) return;
+  const std::int64_t waiting = tokens - compress::first_pending(grid_, tokens);
+  cache.pending.drop_front(cache.pending.size() - waiting);
+}
+
 void Attention::absorb(const torch::Tensor& inputs, compress::LayerCache& cache,
-                       const kernels::RopeTable& table) {
-  extend(inputs, cache, table);
+                       const RopeSpan& rope) {
+  extend(inputs, cache, rope);
+  forget(cache);
 }
 
 torch::Tensor Attention::decode(const torch::Tensor& inputs, compress::LayerCache& cache,
-                                const kernels::RopeTable& table, LayerLook* look) {
-  kernels::Attention attention = extend(inputs, cache, table);
+                                const RopeSpan& rope, LayerLook* look) {
+  const std::int64_t before = cache.tokens;
+  kernels::Attention attention = extend(inputs, cache, rope);
   attention.queries = finish_query(split_heads(torch::linear(inputs, q_proj_->weight)),
-                                   table.at(attention.rows.select(0, 0)).per_head());
+                                   rope.at(before, inputs.size(1)));
   torch::Tensor outputs = kernels::attend(attention);
   if (look != nullptr) {
     if (!look->edits.empty()) outputs = outputs.clone();
@@ -251,9 +315,10 @@ torch::Tensor Attention::decode(const torch::Tensor& inputs, compress::LayerCach
           .copy_(edit.values);
     }
     look->inputs = inputs;
-    look->attention = std::move(attention);
+    look->attention = detached(std::move(attention), tied_);
     look->outputs = outputs;
   }
+  forget(cache);  // only now: what is dropped may be written by a copy of the cache
   return torch::linear(outputs.flatten(2), o_proj_->weight);
 }
 

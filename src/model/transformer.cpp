@@ -1,5 +1,6 @@
 #include "model/transformer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -18,9 +19,13 @@ struct Transformer::Mlp : torch::nn::Module {
     down_proj = register_module("down_proj", matrix(config.width, config.ff_width));
   }
 
-  torch::Tensor forward(const torch::Tensor& x) const {
-    const torch::Tensor both = torch::cat({gate_proj->weight, up_proj->weight});
-    return torch::linear(kernels::swiglu(torch::linear(x, both)), down_proj->weight);
+  // few: x has so few rows that joining the matrices costs more than one product saves.
+  torch::Tensor forward(const torch::Tensor& x, bool few = false) const {
+    const torch::Tensor gate_and_up =
+        few ? torch::cat({torch::linear(x, gate_proj->weight), torch::linear(x, up_proj->weight)},
+                         -1)
+            : torch::linear(x, torch::cat({gate_proj->weight, up_proj->weight}));
+    return torch::linear(kernels::swiglu(gate_and_up), down_proj->weight);
   }
 
   static std::shared_ptr<Weight> matrix(std::int64_t outputs, std::int64_t inputs) {
@@ -48,10 +53,11 @@ struct Transformer::Layer : torch::nn::Module {
   }
 
   // residual [B, Q, C] and the attention's output for it.
-  torch::Tensor finish(const torch::Tensor& residual, const torch::Tensor& attended) const {
+  torch::Tensor finish(const torch::Tensor& residual, const torch::Tensor& attended,
+                       bool few = false) const {
     const torch::Tensor x =
         residual + (after_attention ? normed(*after_attention, attended) : attended);
-    const torch::Tensor y = mlp->forward(normed(*mlp_norm, x));
+    const torch::Tensor y = mlp->forward(normed(*mlp_norm, x), few);
     return x + (after_mlp ? normed(*after_mlp, y) : y);
   }
 
@@ -63,9 +69,11 @@ struct Transformer::Layer : torch::nn::Module {
     return finish(chosen, self_attn->forward(inputs, rows, normed(*input_norm, chosen), table));
   }
 
-  torch::Tensor decode(const torch::Tensor& x, compress::LayerCache& cache,
-                       const kernels::RopeTable& table, LayerLook* look) const {
-    return finish(x, self_attn->decode(normed(*input_norm, x), cache, table, look));
+  // inputs: x, normalised
+  torch::Tensor decode(const torch::Tensor& x, const torch::Tensor& inputs,
+                       compress::LayerCache& cache, const RopeSpan& rope, LayerLook* look) const {
+    const bool few = x.size(0) * x.size(1) < kRowsToJoin;
+    return finish(x, self_attn->decode(inputs, cache, rope, look), few);
   }
 
   double epsilon;
@@ -144,6 +152,18 @@ std::int64_t DecodeState::bytes() const {
   return sum;
 }
 
+std::int64_t DecodeState::allocated_bytes() const {
+  std::int64_t sum = 0;
+  for (const compress::LayerCache& layer : layers) sum += layer.allocated_bytes();
+  return sum;
+}
+
+DecodeState DecodeState::repeated(std::int64_t times) const {
+  DecodeState result{.tokens = tokens, .layers = {}, .rope = rope};
+  for (const compress::LayerCache& layer : layers) result.layers.push_back(layer.repeated(times));
+  return result;
+}
+
 Transformer::Transformer(const ModelConfig& config, std::uint64_t seed) : config_(config) {
   validate(config_, "model");
   body_ = register_module("model", std::make_shared<Body>(config_));
@@ -192,9 +212,21 @@ void Transformer::check(const torch::Tensor& tokens, std::int64_t before) const 
   }
 }
 
-kernels::RopeTable Transformer::rope_table(std::int64_t tokens) const {
+kernels::RopeTable Transformer::rope_table(std::int64_t tokens, std::int64_t first) const {
   return kernels::rope_table(tokens, config_.rope_dims, config_.rope_base,
-                             body_->norm->weight.options().requires_grad(false));
+                             body_->norm->weight.options().requires_grad(false), first);
+}
+
+const RopeSpan& Transformer::rope_for(DecodeState& state, std::int64_t added) const {
+  constexpr std::int64_t kAhead = 256;  // steps that one table serves
+  const std::int64_t longest_window = has_chunked_layer(config_) ? config_.chunk.window : 1;
+  const std::int64_t begin = std::max<std::int64_t>(0, state.tokens + 1 - longest_window);
+  const std::int64_t end = state.tokens + added;
+  if (!state.rope.covers(begin, end)) {
+    const std::int64_t count = end + kAhead - begin;
+    state.rope = {.first = begin, .count = count, .table = rope_table(count, begin)};
+  }
+  return state.rope;
 }
 
 torch::Tensor Transformer::embed(const torch::Tensor& tokens) const {
@@ -234,9 +266,11 @@ torch::Tensor Transformer::forward_at(const torch::Tensor& tokens, const torch::
   return run(tokens, rows.unsqueeze(0).expand({tokens.size(0), rows.size(0)}));
 }
 
-DecodeState Transformer::start(std::int64_t batch) const {
+DecodeState Transformer::start(std::int64_t batch, std::int64_t reserved_tokens) const {
   DecodeState state;
-  for (const auto& layer : body_->layers) state.layers.push_back(layer->self_attn->start(batch));
+  for (const auto& layer : body_->layers) {
+    state.layers.push_back(layer->self_attn->start(batch, reserved_tokens));
+  }
   return state;
 }
 
@@ -248,23 +282,38 @@ const Attention& Transformer::attention(std::int64_t layer) const {
   return *body_->layers.at(static_cast<std::size_t>(layer))->self_attn;
 }
 
-void Transformer::prefill(const torch::Tensor& tokens, DecodeState& state,
-                          std::vector<torch::Tensor>* layer_inputs) {
-  torch::NoGradGuard no_grad;
-  check(tokens, state.tokens);
-  const kernels::RopeTable table = rope_table(state.tokens + tokens.size(1));
+void Transformer::prefill_block(const torch::Tensor& tokens, DecodeState& state,
+                                std::vector<torch::Tensor>* layer_inputs) {
+  const RopeSpan& rope = rope_for(state, tokens.size(1));
   torch::Tensor x = embed(tokens);
   for (std::size_t layer = 0; layer < body_->layers.size(); ++layer) {
     const Layer& here = *body_->layers[layer];
     const torch::Tensor inputs = here.normed(*here.input_norm, x);
     if (layer_inputs != nullptr) layer_inputs->push_back(inputs);
     if (layer + 1 == body_->layers.size()) {
-      here.self_attn->absorb(inputs, state.layers[layer], table);
+      here.self_attn->absorb(inputs, state.layers[layer], rope);
     } else {
-      x = here.finish(x, here.self_attn->decode(inputs, state.layers[layer], table));
+      x = here.decode(x, inputs, state.layers[layer], rope, nullptr);
     }
   }
   state.tokens += tokens.size(1);
+}
+
+void Transformer::prefill(const torch::Tensor& tokens, DecodeState& state,
+                          std::vector<torch::Tensor>* layer_inputs) {
+  torch::NoGradGuard no_grad;
+  check(tokens, state.tokens);
+  std::vector<std::vector<torch::Tensor>> parts;
+  for (std::int64_t at = 0; at < tokens.size(1); at += kPrefillBlock) {
+    const torch::Tensor block = tokens.narrow(1, at, std::min(kPrefillBlock, tokens.size(1) - at));
+    prefill_block(block, state, layer_inputs == nullptr ? nullptr : &parts.emplace_back());
+  }
+  if (layer_inputs == nullptr) return;
+  for (std::size_t layer = 0; layer < body_->layers.size(); ++layer) {
+    std::vector<torch::Tensor> of_layer;
+    for (const auto& part : parts) of_layer.push_back(part[layer]);
+    layer_inputs->push_back(parts.size() == 1 ? of_layer[0] : torch::cat(of_layer, 1));
+  }
 }
 
 torch::Tensor Transformer::decode(const torch::Tensor& tokens, DecodeState& state, Look* look) {
@@ -272,11 +321,12 @@ torch::Tensor Transformer::decode(const torch::Tensor& tokens, DecodeState& stat
   TORCH_CHECK(look == nullptr || look->layers.size() == body_->layers.size(),
               "[model] expected a look into ", body_->layers.size(), " layers");
   check(tokens, state.tokens);
-  const kernels::RopeTable table = rope_table(state.tokens + tokens.size(1));
+  const RopeSpan& rope = rope_for(state, tokens.size(1));
   torch::Tensor x = embed(tokens);
   for (std::size_t layer = 0; layer < body_->layers.size(); ++layer) {
-    LayerLook* const here = look == nullptr ? nullptr : &look->layers[layer];
-    x = body_->layers[layer]->decode(x, state.layers[layer], table, here);
+    const Layer& here = *body_->layers[layer];
+    LayerLook* const look_here = look == nullptr ? nullptr : &look->layers[layer];
+    x = here.decode(x, here.normed(*here.input_norm, x), state.layers[layer], rope, look_here);
   }
   state.tokens += tokens.size(1);
   return head(x);

@@ -19,11 +19,19 @@
 
 namespace kvphase::model {
 
-// What decoding keeps between calls.
+// What decoding keeps between calls, of B sequences of equal length. A copy is a snapshot and costs
+// nothing: what both have seen is kept once, and each goes on by itself (compress/rows.h). Copies
+// may be used on different threads at once.
 struct DecodeState {
   std::int64_t tokens = 0;  // seen so far
   std::vector<compress::LayerCache> layers;
+  RopeSpan rope;  // of the positions that are at work
+
+  // What is kept, without the rope's few rows, and the memory that it lies in.
   std::int64_t bytes() const;
+  std::int64_t allocated_bytes() const;
+  // Every sequence as many times: row k * B + b is row b.
+  DecodeState repeated(std::int64_t times) const;
 };
 
 class Transformer : public torch::nn::Module {
@@ -53,11 +61,14 @@ class Transformer : public torch::nn::Module {
 
   // Incremental decoding, without gradients: tokens [B, n], n >= 1, follow what state has seen;
   // returns logits [B, n, V]. The state's bytes are cache_size(config, tokens) * B * element size.
-  DecodeState start(std::int64_t batch) const;
+  // Memory for what grows is taken at once for `reserved_tokens`, or else by halves as it grows.
+  DecodeState start(std::int64_t batch, std::int64_t reserved_tokens = 0) const;
   // look: null, or L layers of what to replace in this call; filled with what they saw.
   torch::Tensor decode(const torch::Tensor& tokens, DecodeState& state, Look* look = nullptr);
-  // The same state afterwards, for less: no logits, and of the last layer only its cache.
+  // The same state afterwards, for less: no logits, and of the last layer only its cache. Reads
+  // kPrefillBlock tokens at a time: beside the cache, memory is needed for those.
   // layer_inputs: null, or filled with [B, n, C] per layer, normalised.
+  static constexpr std::int64_t kPrefillBlock = 1024;
   void prefill(const torch::Tensor& tokens, DecodeState& state,
                std::vector<torch::Tensor>* layer_inputs = nullptr);
 
@@ -72,7 +83,11 @@ class Transformer : public torch::nn::Module {
   torch::Tensor run(const torch::Tensor& tokens, const torch::Tensor& rows);
   torch::Tensor embed(const torch::Tensor& tokens) const;
   torch::Tensor head(const torch::Tensor& x) const;
-  kernels::RopeTable rope_table(std::int64_t tokens) const;
+  kernels::RopeTable rope_table(std::int64_t tokens, std::int64_t first = 0) const;
+  // The state's rope for `added` tokens more.
+  const RopeSpan& rope_for(DecodeState& state, std::int64_t added) const;
+  void prefill_block(const torch::Tensor& tokens, DecodeState& state,
+                     std::vector<torch::Tensor>* layer_inputs);
   void check(const torch::Tensor& tokens, std::int64_t before) const;
 
   ModelConfig config_;
