@@ -140,6 +140,16 @@ class CheckpointModel final : public lm::LanguageModel {
   void check_token(TokenId token) const;
   // Logits after the last token of prompts of equal length: [B,V] float32.
   torch::Tensor last_logits(const std::vector<std::span<const TokenId>>& prompts);
+  // Blocks of a prompt that end before its last token.
+  std::int64_t whole_blocks(std::span<const TokenId> prompt) const {
+    return (std::ssize(prompt) - 1) / options_.block_tokens;
+  }
+  // Log probabilities after tokens that follow what state has seen, at least one: read up to the
+  // ends of blocks, and the last one by itself.
+  std::vector<double> read_on(std::span<const TokenId> tokens, model::DecodeState& state);
+  // Replies to requests longer than a block, sorted by their prompts.
+  void score_long(std::span<const lm::ScoreRequest> requests, std::span<const std::size_t> order,
+                  std::vector<lm::ScoreReply>& replies);
 
   EngineOptions options_;
   model::ModelConfig config_;
@@ -180,16 +190,68 @@ torch::Tensor CheckpointModel::last_logits(const std::vector<std::span<const Tok
   return network_.forward_at(tokens, rows).select(1, 0).contiguous();
 }
 
+torch::Tensor tensor_of(std::span<const TokenId> tokens) {  // [1, n]
+  torch::Tensor result = torch::empty({1, std::ssize(tokens)}, torch::kInt64);
+  std::copy(tokens.begin(), tokens.end(), result.data_ptr<std::int64_t>());
+  return result;
+}
+
+std::vector<double> CheckpointModel::read_on(std::span<const TokenId> tokens,
+                                             model::DecodeState& state) {
+  while (tokens.size() > 1) {
+    const std::int64_t to_block_end = options_.block_tokens - state.tokens % options_.block_tokens;
+    const auto count = static_cast<std::size_t>(std::min(to_block_end, std::ssize(tokens) - 1));
+    network_.prefill(tensor_of(tokens.first(count)), state);
+    tokens = tokens.subspan(count);
+  }
+  return log_probabilities(row(network_.decode(tensor_of(tokens), state).select(1, 0), 0));
+}
+
+void CheckpointModel::score_long(std::span<const lm::ScoreRequest> requests,
+                                 std::span<const std::size_t> order,
+                                 std::vector<lm::ScoreReply>& replies) {
+  const auto block = static_cast<std::size_t>(options_.block_tokens);
+  std::int64_t longest = 0;
+  for (const std::size_t i : order) longest = std::max(longest, std::ssize(requests[i].prompt));
+  std::vector<model::DecodeState> after;  // after[k]: the first k blocks of the prompt before
+  after.push_back(network_.start(1, longest));
+  for (std::size_t n = 0; n < order.size(); ++n) {
+    const std::span<const TokenId> prompt = requests[order[n]].prompt;
+    std::size_t shared_with_next = 0;  // blocks
+    if (n + 1 < order.size()) {
+      const std::span<const TokenId> next = requests[order[n + 1]].prompt;
+      const auto end = std::ranges::mismatch(prompt, next).in1;
+      shared_with_next =
+          static_cast<std::size_t>(std::min({(end - prompt.begin()) / options_.block_tokens,
+                                             whole_blocks(prompt), whole_blocks(next)}));
+    }
+    std::size_t done = after.size() - 1;
+    model::DecodeState state = after.back();
+    after.resize(std::min(after.size(), shared_with_next + 1));
+    while (done < shared_with_next) {
+      network_.prefill(tensor_of(prompt.subspan(done * block, block)), state);
+      after.push_back(state);
+      ++done;
+    }
+    const std::vector<double> logprobs = read_on(prompt.subspan(done * block), state);
+    replies[order[n]] = reply_to(logprobs, requests[order[n]].target);
+  }
+}
+
 void CheckpointModel::score_each(std::span<const lm::ScoreRequest> requests,
                                  const OnScore& on_reply) {
   for (const lm::ScoreRequest& request : requests) {
     check_prompt(request.prompt);
     check_token(request.target);
   }
-  std::vector<std::size_t> order(requests.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return requests[a].prompt.size() < requests[b].prompt.size();
+  std::vector<std::size_t> order, of_long;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const bool is_long = std::ssize(requests[i].prompt) > options_.block_tokens;
+    (is_long ? of_long : order).push_back(i);
+  }
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return requests[i].prompt.size(); });
+  std::ranges::stable_sort(of_long, [&](std::size_t a, std::size_t b) {
+    return requests[a].prompt < requests[b].prompt;
   });
 
   std::vector<std::span<const std::size_t>> batches;  // of equal length
@@ -208,7 +270,8 @@ void CheckpointModel::score_each(std::span<const lm::ScoreRequest> requests,
 
   std::vector<lm::ScoreReply> replies(requests.size());
   const auto batch_count = static_cast<std::int64_t>(batches.size());
-  const std::int64_t shards = std::clamp<std::int64_t>(batch_count, 1, options_.threads);
+  const std::int64_t shards =
+      std::clamp<std::int64_t>(std::max(batch_count, std::ssize(of_long)), 1, options_.threads);
   model::run_shards(shards, [&](std::int64_t shard) {
     const std::int64_t end = model::shard_begin(batch_count, shards, shard + 1);
     for (std::int64_t b = model::shard_begin(batch_count, shards, shard); b < end; ++b) {
@@ -221,6 +284,14 @@ void CheckpointModel::score_each(std::span<const lm::ScoreRequest> requests,
                                      requests[batch[k]].target);
       }
     }
+    const auto first_long = model::shard_begin(std::ssize(of_long), shards, shard);
+    const auto end_long = model::shard_begin(std::ssize(of_long), shards, shard + 1);
+    if (first_long == end_long) return;
+    score_long(
+        requests,
+        std::span<const std::size_t>(of_long).subspan(
+            static_cast<std::size_t>(first_long), static_cast<std::size_t>(end_long - first_long)),
+        replies);
   });
   for (std::size_t i = 0; i < replies.size(); ++i) on_reply(i, replies[i]);
 }
@@ -233,14 +304,16 @@ void CheckpointModel::generate(const lm::GenerateRequest& request,
                       request.temperature);
   }
   base::Random random(base::derive_seed(request.seed, "generate"));
-  std::vector<TokenId> text = request.prompt;
-  for (std::int64_t i = 0; i < request.max_tokens && std::ssize(text) <= config_.context_length;
-       ++i) {
-    const torch::Tensor logits = last_logits({std::span<const TokenId>(text)});
-    const std::vector<double> logprobs = log_probabilities(row(logits, 0));
+  std::int64_t length = std::ssize(request.prompt);
+  model::DecodeState state = network_.start(
+      1, length + std::clamp<std::int64_t>(request.max_tokens, 0, config_.context_length - length));
+  std::vector<TokenId> unread = request.prompt;
+  for (std::int64_t i = 0; i < request.max_tokens && length <= config_.context_length; ++i) {
+    const std::vector<double> logprobs = read_on(unread, state);
     const TokenId token =
         request.temperature > 0 ? sample(logprobs, request.temperature, random) : argmax(logprobs);
-    text.push_back(token);
+    unread = {token};
+    ++length;
     if (!on_token({.token = token,
                    .logprob = logprobs[static_cast<std::size_t>(token)],
                    .top = likeliest(logprobs, request.top_logprobs)})) {
@@ -283,9 +356,11 @@ std::string CheckpointModel::detokenize(std::span<const TokenId> tokens) {
 
 std::unique_ptr<lm::LanguageModel> open_checkpoint(const std::filesystem::path& folder,
                                                    const EngineOptions& options) {
-  if (options.threads < 1 || options.batch_tokens < 1) {
-    throw usage_error(kScope, "expected 'threads' and 'batch_tokens' of at least 1, got {} and {}",
-                      options.threads, options.batch_tokens);
+  if (options.threads < 1 || options.batch_tokens < 1 || options.block_tokens < 1) {
+    throw usage_error(kScope,
+                      "expected 'threads', 'batch_tokens' and 'block_tokens' of at least 1, got "
+                      "{}, {} and {}",
+                      options.threads, options.batch_tokens, options.block_tokens);
   }
   return std::make_unique<CheckpointModel>(folder, model::read_checkpoint(folder), options);
 }

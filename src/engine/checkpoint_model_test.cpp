@@ -126,6 +126,67 @@ TEST_F(CheckpointModelTest, ReplyDoesNotDependOnTheOtherRequests) {
   EXPECT_LT(largest, 1e-5);
 }
 
+TEST_F(CheckpointModelTest, LongPromptsShareBlocksAndReplyTheSameBitsAlone) {
+  base::Random random(base::derive_seed(2, "engine test"));
+  for (const model::AttentionKind kind :
+       {model::AttentionKind::kChunked, model::AttentionKind::kFull}) {
+    // A tree: prompts begin as an earlier one does, for some tokens.
+    std::vector<lm::ScoreRequest> requests = random_requests(60);
+    for (std::size_t i = 1; i < requests.size(); ++i) {
+      const std::vector<TokenId>& other = requests[random.uniform_index(i)].prompt;
+      std::vector<TokenId>& own = requests[i].prompt;
+      const std::size_t shared = random.uniform_index(std::min(own.size(), other.size()) + 1);
+      std::copy_n(other.begin(), shared, own.begin());
+    }
+    const EngineOptions options{.threads = 2, .batch_tokens = 1, .block_tokens = 4};
+    const auto model = open(options, kind);
+    const std::vector<lm::ScoreReply> together = model->score_next(requests);
+    const std::vector<lm::ScoreReply> whole =
+        open({.block_tokens = 24}, kind)->score_next(requests);
+    double largest = 0;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const lm::ScoreReply alone = model->score_next(std::span(&requests[i], 1)).front();
+      EXPECT_EQ(alone.top, together[i].top) << "request " << i;
+      EXPECT_EQ(*alone.target_logprob, *together[i].target_logprob) << "request " << i;
+      EXPECT_EQ(*alone.margin, *together[i].margin) << "request " << i;
+      EXPECT_EQ(together[i].top, whole[i].top) << "request " << i;
+      EXPECT_NEAR(*together[i].target_logprob, *whole[i].target_logprob, 1e-5) << "request " << i;
+      largest = std::max(largest, std::abs(*together[i].target_logprob - *whole[i].target_logprob));
+    }
+    std::printf("largest difference by blocks and at once: %.2g nats\n", largest);
+  }
+}
+
+TEST_F(CheckpointModelTest, GeneratesByCacheWhatWholePromptsSay) {
+  base::Random random(base::derive_seed(3, "engine test"));
+  for (const model::AttentionKind kind :
+       {model::AttentionKind::kChunked, model::AttentionKind::kFull}) {
+    for (int trial = 0; trial < 10; ++trial) {
+      const auto model = open({.block_tokens = 1 + trial % 5}, kind);
+      std::vector<std::int64_t> text(1 + random.uniform_index(12));
+      for (std::int64_t& token : text) token = static_cast<std::int64_t>(random.uniform_index(13));
+      const torch::NoGradGuard no_grad;
+      model->generate({.prompt = {text.begin(), text.end()},
+                       .max_tokens = 50,
+                       .temperature = trial % 2 == 0 ? 0.0 : 2.0,
+                       .seed = 5},
+                      [&](const lm::GeneratedToken& token) {
+                        const torch::Tensor logprobs =
+                            network_->forward(torch::tensor(text).unsqueeze(0))[0][-1]
+                                .to(torch::kDouble)
+                                .log_softmax(0);
+                        EXPECT_NEAR(token.logprob, logprobs[token.token].item<double>(), 1e-5);
+                        if (trial % 2 == 0) {
+                          EXPECT_EQ(token.token, logprobs.argmax().item<std::int64_t>());
+                        }
+                        text.push_back(token.token);
+                        return true;
+                      });
+      EXPECT_EQ(text.size(), 25U);
+    }
+  }
+}
+
 TEST_F(CheckpointModelTest, TopOfEqualTokensIsTheSmallestId) {
   // A zero final norm makes all logits equal.
   const auto model = open({}, model::AttentionKind::kChunked, [](model::Transformer& network) {
