@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <utility>
 
 #include "base/error.h"
 
@@ -64,6 +65,12 @@ Json to_json(const Figure& figure) {
   }
   json["diagonal"] = figure.diagonal;
   json["in_order"] = figure.in_order;
+  // Left out where they say nothing, so that the other commands' files stay as they were.
+  for (const auto& [key, value] :
+       {std::pair{"log_x", figure.log_x}, std::pair{"log_y", figure.log_y},
+        std::pair{"named", figure.named}}) {
+    if (value) json[key] = true;
+  }
   json["series"] = Json::array();
   for (const FigureSeries& s : figure.series) {
     json["series"].push_back({{"name", s.name},
@@ -73,6 +80,7 @@ Json to_json(const Figure& figure) {
                               {"low", to_json(s.low)},
                               {"high", to_json(s.high)},
                               {"label", s.label}});
+    if (!s.size.empty()) json["series"].back()["size"] = s.size;
   }
   return json;
 }
@@ -107,6 +115,9 @@ Figure read_figure(const Json& json, const std::string& scope) {
   } else {
     figure.diagonal = reader.boolean("diagonal");
     figure.in_order = reader.boolean("in_order", false);
+    figure.log_x = reader.boolean("log_x", false);
+    figure.log_y = reader.boolean("log_y", false);
+    figure.named = reader.boolean("named", false);
     for (const Json& item : reader.required("series")) {
       ObjectReader series(item, scope + ".series");
       FigureSeries s;
@@ -117,10 +128,12 @@ Figure read_figure(const Json& json, const std::string& scope) {
       s.low = read_values(series.required("low"), scope + ".series.low");
       s.high = read_values(series.required("high"), scope + ".series.high");
       s.label = series.texts("label");
+      if (series.has("size"))
+        s.size = read_numbers(series.required("size"), scope + ".series.size");
       series.finish();
       const auto fits = [&](std::size_t size) { return size == s.x.size() || size == 0; };
       if (s.y.size() != s.x.size() || !fits(s.low.size()) || s.high.size() != s.low.size() ||
-          !fits(s.label.size())) {
+          !fits(s.label.size()) || !fits(s.size.size())) {
         throw base::usage_error(scope, "expected lists of {} values in series '{}'", s.x.size(),
                                 s.name);
       }

@@ -14,7 +14,8 @@
 
 namespace kvphase::record {
 
-// One curve or cloud. x, y (and low, high, label where not empty) have one value per point.
+// One curve or cloud. x, y (and low, high, label, size where not empty) have one value per
+// point.
 struct FigureSeries {
   std::string name;
   std::string role = "model";  // "model" | "boundary" | "control": its colour
@@ -23,6 +24,7 @@ struct FigureSeries {
   std::vector<std::optional<double>> low;  // interval, may be empty
   std::vector<std::optional<double>> high;
   std::vector<std::string> label;  // of each point, may be empty
+  std::vector<double> size;        // of each point's mark, at least 0, may be empty
 };
 
 struct Figure {
@@ -45,6 +47,9 @@ struct Figure {
   std::vector<FigureSeries> series;
   bool diagonal = false;  // the line y = x beside them
   bool in_order = false;  // lines join points in their order rather than from left to right
+  bool log_x = false;     // logarithmic, to base 2; values above 0
+  bool log_y = false;     // logarithmic, to base 10; values above 0
+  bool named = false;     // every series' name at its last point
 };
 
 struct FindingsTable {

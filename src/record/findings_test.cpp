@@ -25,9 +25,12 @@ Findings example() {
                        .on_page_only = true});
   f.figures.push_back({.kind = Figure::Kind::kPoints,
                        .id = "plane",
-                       .series = {{.name = "s", .x = {1}, .y = {2.0}, .label = {"p"}}},
+                       .series = {{.name = "s", .x = {1}, .y = {2.0}, .label = {"p"}, .size = {3}}},
                        .diagonal = true,
-                       .in_order = true});
+                       .in_order = true,
+                       .log_x = true,
+                       .log_y = true,
+                       .named = true});
   f.notes = {"note"};
   return f;
 }
@@ -38,7 +41,9 @@ TEST(Findings, SurviveTheRoundTripThroughJson) {
   const Findings read = findings_from_json(json, "knockout", "test");
   EXPECT_EQ(to_json(read).dump(), json.dump());
   EXPECT_TRUE(read.figures[0].on_page_only);
-  EXPECT_TRUE(read.figures[1].in_order);
+  const Figure& plane = read.figures[1];
+  EXPECT_TRUE(plane.in_order && plane.log_x && plane.log_y && plane.named);
+  EXPECT_EQ(plane.series[0].size, std::vector<double>{3});
 }
 
 TEST(Findings, OfAnotherKindOrWithCellsMissingAreRefusedByName) {

@@ -93,14 +93,26 @@ const char* shape_of(const FigureSeries& series) {
 
 Json plot_spec(const Figure& figure) {
   const bool lines = figure.kind == Figure::Kind::kLines;
-  const Json x = {{"field", "x"},
-                  {"type", "quantitative"},
-                  {"scale", {{"zero", false}, {"padding", 12}}},
-                  {"axis", axis(figure.x_title)}};
-  const Json y = {{"field", "y"},
-                  {"type", "quantitative"},
-                  {"scale", {{"zero", false}}},
-                  {"axis", axis(figure.y_title)}};
+  Json x = {{"field", "x"},
+            {"type", "quantitative"},
+            {"scale", {{"zero", false}, {"padding", 12}}},
+            {"axis", axis(figure.x_title)}};
+  Json y = {{"field", "y"},
+            {"type", "quantitative"},
+            {"scale", {{"zero", false}}},
+            {"axis", axis(figure.y_title)}};
+  if (figure.log_x) {
+    x["scale"] = {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", 12}};
+    x["axis"]["format"] = ",d";
+  }
+  if (figure.log_y) {
+    y["scale"] = {{"type", "log"}, {"padding", 12}};
+    y["axis"]["format"] = "~s";
+  }
+  double largest = 0;  // mark
+  for (const FigureSeries& s : figure.series) {
+    for (const double size : s.size) largest = std::max(largest, size);
+  }
   Json layers = Json::array();
   std::optional<double> low, high;
   for (const FigureSeries& s : figure.series) {
@@ -118,6 +130,7 @@ Json plot_spec(const Figure& figure) {
            {"y", base::number_or_null(s.y[i])},
            {"low", s.low.empty() ? Json() : base::number_or_null(s.low[i])},
            {"high", s.high.empty() ? Json() : base::number_or_null(s.high[i])},
+           {"size", s.size.empty() || largest == 0 ? Json() : Json(s.size[i] / largest)},
            {"label", fmt::format("{}, {}: {}", printable(s.name), what, number(s.y[i]))}});
     }
     const std::string color = fmt::format("var(--{})", s.role);
@@ -142,6 +155,22 @@ Json plot_spec(const Figure& figure) {
                       {{"color", {{"value", color}}},
                        {"shape", {{"value", shape_of(s)}}},
                        {"tooltip", {{"field", "label"}}}}}});
+    if (!s.size.empty()) {
+      marks.back()["mark"]["opacity"] = 0.8;
+      marks.back()["encoding"]["size"] = {{"field", "size"},
+                                          {"type", "quantitative"},
+                                          {"scale", {{"domain", {0, 1}}, {"range", {24, 420}}}},
+                                          {"legend", nullptr}};
+    }
+    if (figure.named && !s.x.empty()) {
+      marks.push_back(
+          {{"transform",
+            Json::array({{{"filter", fmt::format("datum.at === {}", s.x.size() - 1)}}})},
+           {"mark",
+            {{"type", "text"}, {"align", "left"}, {"dx", 8}, {"fontSize", 10}, {"aria", false}}},
+           {"encoding",
+            {{"text", {{"value", printable(s.name)}}}, {"color", {{"value", "var(--ink-2)"}}}}}});
+    }
     layers.push_back({{"data", {{"values", rows}}},
                       {"encoding", {{"x", x}, {"y", y}}},
                       {"layer", std::move(marks)}});

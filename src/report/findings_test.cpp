@@ -6,6 +6,7 @@
 namespace kvphase::report {
 namespace {
 
+using base::Json;
 using record::Figure;
 using record::Findings;
 using ::testing::HasSubstr;
@@ -65,6 +66,25 @@ TEST(FindingsReport, LinesOfOneKindAreNamedOnceAndJoinedInTheirOrderWhereThatIsA
   path.in_order = true;
   EXPECT_EQ(line().at("encoding").at("order").at("field"), "at");
   EXPECT_EQ(charts_of(f)[1].spec.at("layer").at(1).at("data").at("values").at(2).at("at"), 2);
+}
+
+TEST(FindingsReport, LogarithmicAxesNamesAndSizesOfMarksAreInTheSpecification) {
+  Findings f = example();
+  record::Figure& costs = f.figures[1];
+  EXPECT_FALSE(charts_of(f)[1].spec.dump().find("\"log\"") != std::string::npos);
+  costs.log_x = costs.log_y = costs.named = true;
+  costs.series[0].x = {2, 4};
+  costs.series[0].y = {1.0, 3.0};
+  costs.series[0].label = {"a", "b"};
+  costs.series[0].size = {5, 10};
+  const Json spec = charts_of(f)[1].spec;
+  const Json& points = spec.at("layer").at(0);
+  EXPECT_EQ(points.at("encoding").at("x").at("scale").at("base"), 2);
+  EXPECT_EQ(points.at("encoding").at("y").at("scale").at("type"), "log");
+  EXPECT_EQ(points.at("data").at("values").at(0).at("size"), 0.5);  // of the largest
+  const Json& name = points.at("layer").back();
+  EXPECT_EQ(name.at("encoding").at("text").at("value"), "keys");
+  EXPECT_EQ(name.at("transform").at(0).at("filter"), "datum.at === 1");
 }
 
 TEST(FindingsReport, AMapForThePageOnlyIsNotInTheText) {
