@@ -25,6 +25,8 @@ constexpr std::array kCommands = {
     Command{"plan", "How many items, prompts and tokens an audit needs", add_plan, false},
     Command{"theory", "The idealised model: which positions heads learn to keep, and why",
             add_theory},
+    Command{"bench", "Time and memory of designs over context length, beside the machine's floors",
+            add_bench},
     Command{"presets", "The named model designs, their sizes and cache costs", add_presets},
     Command{"export", "A full-attention checkpoint as GGUF or as a Hugging Face folder",
             add_export},

@@ -34,6 +34,7 @@ std::span<const Command> commands();
 
 Action add_analyze(CLI::App& options);
 Action add_audit(CLI::App& options);
+Action add_bench(CLI::App& options);
 Action add_calibrate(CLI::App& options);
 Action add_compare(CLI::App& options);
 Action add_cycle(CLI::App& options);

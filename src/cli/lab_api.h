@@ -16,12 +16,13 @@
 #include "lab/knockout.h"
 #include "lab/readout.h"
 #include "lm/language_model.h"
+#include "speed/cell.h"
 #include "train/launch.h"
 
 namespace kvphase::cli {
 
 // Changes whenever a struct below does: a module of another build is refused.
-inline constexpr int kLabAbi = 8;
+inline constexpr int kLabAbi = 9;
 
 struct TrainProgress {
   std::int64_t step = 0;  // done
@@ -81,6 +82,8 @@ struct LabApi {
   Look<lab::GateOptions>* gates = nullptr;
   Look<lab::CycleOptions>* cycle = nullptr;
   Look<lab::ReadoutOptions>* readout = nullptr;
+  // Measures one cell of a benchmark in this process, whose threads it takes over.
+  speed::Measured (*measure)(const speed::Cell& cell) = nullptr;
 };
 
 // The module exports `extern "C" const kvphase::cli::LabApi* kvphase_lab_api();`.

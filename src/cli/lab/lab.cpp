@@ -8,6 +8,7 @@
 #include "model/gguf_export.h"
 #include "model/hf_export.h"
 #include "model/transformer.h"
+#include "speed/measure.h"
 #include "train/fit.h"
 #include "train/recipes.h"
 #include "train/training_run.h"
@@ -130,7 +131,8 @@ constexpr LabApi kApi = {.open_checkpoint = open_checkpoint,
                          .knockout = look<lab::run_knockouts, lab::knockout_findings>,
                          .gates = look<lab::read_gates, lab::gate_findings>,
                          .cycle = look<lab::run_cycle, lab::cycle_findings>,
-                         .readout = look<lab::run_readout, lab::readout_findings>};
+                         .readout = look<lab::run_readout, lab::readout_findings>,
+                         .measure = speed::measure};
 
 }  // namespace
 }  // namespace kvphase::cli
