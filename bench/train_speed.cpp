@@ -32,6 +32,7 @@ struct Options {
   std::string python = "/usr/bin/python3";
   std::string peer = KVPHASE_PEER;
   double require = 0;
+  std::vector<std::string> settings;
 };
 
 double median(std::vector<double> values) {
@@ -70,7 +71,15 @@ base::Json run_peer(const Options& options, const fs::path& training) {
 }
 
 int run(const Options& options) {
-  train::TrainOptions training = train::recipe(options.recipe);
+  base::Json settings = train::to_json(train::recipe(options.recipe));
+  for (const std::string& setting : options.settings) {
+    const std::size_t equals = setting.find('=');
+    std::string pointer = "/" + setting.substr(0, equals);
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    settings[base::Json::json_pointer(pointer)] = base::Json::parse(setting.substr(equals + 1));
+  }
+  train::TrainOptions training = train::train_options_from_json(settings, "bench");
+  train::fit_model_to_language(training);
   training.threads = options.threads;
   const fs::path folder = fs::temp_directory_path() / fmt::format("kvphase-bench-{}", ::getpid());
   base::create_new_folder(folder, "bench");
@@ -114,6 +123,7 @@ int main(int argc, char** argv) {
   app.add_option("--python", options.python, "Python with torch")->capture_default_str();
   app.add_option("--peer", options.peer, "The peer's script")->capture_default_str();
   app.add_option("--require", options.require, "Exit 1 when the ratio is lower");
+  app.add_option("--set", options.settings, "KEY=JSON over the recipe, e.g. model.width=128");
   CLI11_PARSE(app, argc, argv);
   try {
     return run(options);

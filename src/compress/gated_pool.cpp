@@ -4,6 +4,8 @@
 #include <cassert>
 #include <string>
 
+#include "kernels/linear.h"
+
 namespace kvphase::compress {
 namespace {
 
@@ -168,7 +170,7 @@ torch::Tensor GatedPool::at_offsets(const torch::Tensor& inputs, const torch::Te
     const std::int64_t map = maps == 1 ? 0 : (first_offset + token) / o.stride;
     const std::int64_t end =
         maps == 1 ? tokens : std::min(tokens, (map + 1) * o.stride - first_offset);
-    parts.push_back(torch::linear(inputs.narrow(1, token, end - token), rows[map]));
+    parts.push_back(kernels::linear(inputs.narrow(1, token, end - token), rows[map]));
     token = end;
   }
   return split(parts.size() == 1 ? parts[0] : torch::cat(parts, 1));
@@ -183,7 +185,7 @@ Entries GatedPool::compress_window(const torch::Tensor& inputs, std::int64_t fir
     const torch::Tensor payload =
         branch.payload
             ? at_offsets(inputs, branch.payload->weight, o.payload_maps, first_head, heads)
-            : torch::linear(inputs, matrix).unflatten(-1, {heads, -1});
+            : kernels::linear(inputs, matrix).unflatten(-1, {heads, -1});
     if (!branch.gate) return payload.mean(1, true);
     torch::Tensor logits = at_offsets(inputs, branch.gate->weight, o.gate_maps, first_head, heads);
     if (branch.gate->bias.defined()) {
@@ -206,7 +208,7 @@ torch::Tensor GatedPool::weights(const torch::Tensor& inputs, const kernels::Chu
                                  bool of_values) const {
   const Branch& branch = of_values ? values_ : keys_;
   const kernels::Gate gates =
-      branch.gate ? gate(branch, torch::linear(inputs, branch.gate->weight), options_.gate_maps)
+      branch.gate ? gate(branch, kernels::linear(inputs, branch.gate->weight), options_.gate_maps)
                   : kernels::Gate{};
   return kernels::gate_weights(gates, grid, inputs.size(1), inputs.options());
 }

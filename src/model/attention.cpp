@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "compress/gated_pool.h"
+#include "kernels/linear.h"
 #include "kernels/rms_norm.h"
 
 namespace kvphase::model {
@@ -123,7 +124,7 @@ Attention::Projected Attention::project(const torch::Tensor& inputs, bool with_q
   std::vector<std::int64_t> sizes;
   for (const torch::Tensor& matrix : matrices) sizes.push_back(matrix.size(0));
   const std::vector<torch::Tensor> products =
-      torch::linear(inputs, torch::cat(matrices)).split_with_sizes(sizes, -1);
+      kernels::linear(inputs, torch::cat(matrices)).split_with_sizes(sizes, -1);
   std::size_t next = 0;
   Projected projected;
   projected.keys = split_heads(products[next++]);
@@ -170,7 +171,7 @@ torch::Tensor Attention::forward(const torch::Tensor& inputs, const torch::Tenso
   attention.values = tied_ ? attention.keys : projected.values;
   if (rows.defined()) {
     attention.rows = rows;
-    const torch::Tensor chosen = split_heads(torch::linear(queries, q_proj_->weight));
+    const torch::Tensor chosen = split_heads(kernels::linear(queries, q_proj_->weight));
     attention.queries = finish_query(chosen, table.at(rows).per_head());
   } else {
     attention.rows = all.expand({batch, tokens});
@@ -183,7 +184,7 @@ torch::Tensor Attention::forward(const torch::Tensor& inputs, const torch::Tenso
     attention.entry_values = entry.values;
   }
   attention.sinks = sinks_;
-  return torch::linear(kernels::attend(attention).flatten(2), o_proj_->weight);
+  return kernels::linear(kernels::attend(attention).flatten(2), o_proj_->weight);
 }
 
 compress::LayerCache Attention::start(std::int64_t batch, std::int64_t reserved_tokens) const {
@@ -263,8 +264,8 @@ kernels::Attention Attention::extend(const torch::Tensor& inputs, compress::Laye
   if (all_at_once || batch * added >= kRowsToJoin) {
     projected = project(all_at_once ? waiting : inputs, false, all_at_once);
   } else {
-    projected.keys = split_heads(torch::linear(inputs, k_proj_->weight));
-    if (!tied_) projected.values = split_heads(torch::linear(inputs, v_proj_->weight));
+    projected.keys = split_heads(kernels::linear(inputs, k_proj_->weight));
+    if (!tied_) projected.values = split_heads(kernels::linear(inputs, v_proj_->weight));
   }
   if (all_at_once) {
     add_entries(waiting, projected, before, cache, rope);
@@ -304,7 +305,7 @@ torch::Tensor Attention::decode(const torch::Tensor& inputs, compress::LayerCach
                                 const RopeSpan& rope, LayerLook* look) {
   const std::int64_t before = cache.tokens;
   kernels::Attention attention = extend(inputs, cache, rope);
-  attention.queries = finish_query(split_heads(torch::linear(inputs, q_proj_->weight)),
+  attention.queries = finish_query(split_heads(kernels::linear(inputs, q_proj_->weight)),
                                    rope.at(before, inputs.size(1)));
   torch::Tensor outputs = kernels::attend(attention);
   if (look != nullptr) {
@@ -319,7 +320,7 @@ torch::Tensor Attention::decode(const torch::Tensor& inputs, compress::LayerCach
     look->outputs = outputs;
   }
   forget(cache);  // only now: what is dropped may be written by a copy of the cache
-  return torch::linear(outputs.flatten(2), o_proj_->weight);
+  return kernels::linear(outputs.flatten(2), o_proj_->weight);
 }
 
 }  // namespace kvphase::model

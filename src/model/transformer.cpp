@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "kernels/linear.h"
 #include "kernels/rms_norm.h"
 #include "kernels/swiglu.h"
 #include "model/recompute.h"
@@ -22,10 +23,10 @@ struct Transformer::Mlp : torch::nn::Module {
   // few: x has so few rows that joining the matrices costs more than one product saves.
   torch::Tensor forward(const torch::Tensor& x, bool few = false) const {
     const torch::Tensor gate_and_up =
-        few ? torch::cat({torch::linear(x, gate_proj->weight), torch::linear(x, up_proj->weight)},
-                         -1)
-            : torch::linear(x, torch::cat({gate_proj->weight, up_proj->weight}));
-    return torch::linear(kernels::swiglu(gate_and_up), down_proj->weight);
+        few ? torch::cat(
+                  {kernels::linear(x, gate_proj->weight), kernels::linear(x, up_proj->weight)}, -1)
+            : kernels::linear(x, torch::cat({gate_proj->weight, up_proj->weight}));
+    return kernels::linear(kernels::swiglu(gate_and_up), down_proj->weight);
   }
 
   static std::shared_ptr<Weight> matrix(std::int64_t outputs, std::int64_t inputs) {
@@ -235,7 +236,7 @@ torch::Tensor Transformer::embed(const torch::Tensor& tokens) const {
 
 torch::Tensor Transformer::head(const torch::Tensor& x) const {
   const torch::Tensor normed = kernels::rms_norm(x, body_->norm->weight, config_.norm_epsilon);
-  return torch::linear(normed, lm_head_ ? lm_head_->weight : body_->embed_tokens->weight);
+  return kernels::linear(normed, lm_head_ ? lm_head_->weight : body_->embed_tokens->weight);
 }
 
 torch::Tensor Transformer::run(const torch::Tensor& tokens, const torch::Tensor& rows) {

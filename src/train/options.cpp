@@ -86,6 +86,10 @@ void validate(const TrainOptions& options, std::string_view scope) {
     throw base::usage_error(scope, "expected 'threads' of at most 'batch' ({}), got {}",
                             smallest_batch, options.threads);
   }
+  if (options.bfloat16_products && options.device != "cpu") {
+    throw base::usage_error(scope, "expected 'bfloat16_products' on the device cpu, got {}",
+                            options.device);
+  }
   if (!is_device_name(options.device)) {
     throw base::usage_error(
         scope, "expected a 'device' of cpu, cuda or cuda:0, cuda:1, ..., got '{}'", options.device);
@@ -176,6 +180,7 @@ base::Json to_json(const TrainOptions& options) {
   json["threads"] = options.threads;
   json["device"] = options.device;
   json["recompute_layers"] = options.recompute_layers;
+  if (options.bfloat16_products) json["bfloat16_products"] = true;
   json["checkpoint_interval"] = options.checkpoint_interval;
   json["validation_sequences"] = options.validation_sequences;
   if (options.random_offset > 0) json["random_offset"] = options.random_offset;
@@ -218,6 +223,7 @@ TrainOptions train_options_from_json(const base::Json& json, std::string_view sc
   options.threads = reader.integer("threads", defaults.threads);
   options.device = reader.text("device", defaults.device);
   options.recompute_layers = reader.boolean("recompute_layers", defaults.recompute_layers);
+  options.bfloat16_products = reader.boolean("bfloat16_products", defaults.bfloat16_products);
   options.checkpoint_interval = reader.integer("checkpoint_interval", defaults.checkpoint_interval);
   options.validation_sequences =
       reader.integer("validation_sequences", defaults.validation_sequences);

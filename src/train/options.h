@@ -66,6 +66,9 @@ struct TrainOptions {
   // Computes every layer twice and keeps the activations of one instead of all: for networks that
   // would not fit (model/recompute.h). The same results.
   bool recompute_layers = false;
+  // Linear maps and their gradients multiply numbers rounded to bfloat16 and add in float32
+  // (kernels/linear.h): faster where the CPU can; weights, validation and audits stay float32.
+  bool bfloat16_products = false;
   std::int64_t checkpoint_interval = 100;   // steps between states to resume from; 0: none
   std::int64_t validation_sequences = 512;  // fresh sequences for the card's loss and accuracy
   // What every step's lookups have in front of them: k tokens of filler, k drawn evenly from

@@ -30,8 +30,8 @@ TEST(TrainOptions, ComeBackEqualFromJson) {
   options.seed = 18446744073709551615ULL;
   options.learning_rate = 0.1 + 0.2;
   options.threads = 2;
-  options.device = "cuda:1";
   options.recompute_layers = true;
+  options.bfloat16_products = true;
   options.data = {.text = {"a", "b"}, .sequence = 50, .lookup_share = 0.1};
   const base::Json json = to_json(options);
   const TrainOptions back = train_options_from_json(json, "test");
@@ -41,6 +41,9 @@ TEST(TrainOptions, ComeBackEqualFromJson) {
   EXPECT_EQ(back.data, options.data);
   EXPECT_EQ(back.seed, options.seed);
   EXPECT_EQ(back.learning_rate, options.learning_rate);
+  options.bfloat16_products = false;
+  options.device = "cuda:1";
+  EXPECT_EQ(train_options_from_json(to_json(options), "test").device, "cuda:1");
 }
 
 TEST(TrainOptions, DrawOffsetsAndGridsEvenlyAndBothFromTheSeed) {
@@ -154,6 +157,11 @@ TEST(TrainOptions, RefuseValuesOutOfRangeAndNaN) {
     EXPECT_THAT(refusal([&](TrainOptions& o) { o.device = device; }), HasSubstr("'device'"));
   }
   EXPECT_EQ(refusal([](TrainOptions& o) { o.device = "cuda:1"; }), "no error");
+  EXPECT_NE(refusal([](TrainOptions& o) {
+              o.device = "cuda:1";
+              o.bfloat16_products = true;
+            }).find("expected 'bfloat16_products' on the device cpu, got cuda:1"),
+            std::string::npos);
   EXPECT_THAT(refusal([](TrainOptions& o) { o.data = {.text = {"a"}, .sequence = 0}; }),
               HasSubstr("'data.sequence'"));
   EXPECT_THAT(refusal([](TrainOptions& o) { o.data = {.text = {"a"}, .sequence = 66}; }),

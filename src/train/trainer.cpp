@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <optional>
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "kernels/linear.h"
 #include "model/gate_sums.h"
 #include "model/threads.h"
 
@@ -60,6 +62,7 @@ Trainer::Trainer(const TrainOptions& options, Ranks* ranks)
              .second = torch::zeros_like(parameters_.values)} {
   assert(ranks_.size() <= options.threads);
   network_.recompute_layers(options.recompute_layers);
+  if (options.bfloat16_products) kernels::BFloat16Products{};  // refuses before the first step
   model::compute_on_calling_thread();
 }
 
@@ -120,6 +123,8 @@ StepResult Trainer::step() {
   std::vector<Shard> done(static_cast<std::size_t>(after - first));
   model::run_shards(after - first, [&](std::int64_t s) {
     Shard& shard = done[static_cast<std::size_t>(s)];
+    std::optional<kernels::BFloat16Products> rounded;
+    if (options_.bfloat16_products) rounded.emplace();
     torch::autograd::variable_list losses, weights;
     for (const BatchPart& part : parts) {
       const std::int64_t sequences = part.batch.tokens.size(0);

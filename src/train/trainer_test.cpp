@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "kernels/linear.h"
 #include "train/recipes.h"
 
 namespace kvphase::train {
@@ -192,6 +193,19 @@ TEST(Trainer, RecomputingLayersTakesTheSameSteps) {
     const StepResult a = plain.step(), b = recomputing.step();
     EXPECT_EQ(a.on_batch.loss, b.on_batch.loss) << i;
     EXPECT_EQ(a.gradient_norm, b.gradient_norm) << i;
+  }
+}
+
+TEST(Trainer, BFloat16ProductsTakeNearlyTheSameSteps) {
+  if (!kernels::has_bfloat16_products()) GTEST_SKIP() << "not on this processor";
+  TrainOptions options = tiny();
+  Trainer exact(options);
+  options.bfloat16_products = true;
+  Trainer rounded(options);
+  for (int i = 0; i < 20; ++i) {
+    const StepResult a = exact.step(), b = rounded.step();
+    EXPECT_NE(a.gradient_norm, b.gradient_norm) << i;
+    EXPECT_NEAR(a.on_batch.loss, b.on_batch.loss, 0.02 * a.on_batch.loss) << i;
   }
 }
 
