@@ -7,7 +7,8 @@
 // 3. With --null-runs N nothing is timed: N tables without a period, each large enough to be
 //    sampled, are searched, and the false alarms at 0.05 counted, of right/wrong scores with item
 //    effects, of the same under slow drift, of heavy-tailed continuous scores at scattered
-//    positions, and of prompts without items; and those of the noise of the gap.
+//    positions, of prompts without items, and of items with phases of their own; and those of the
+//    noise of the gap.
 // What the numbers are not: the time of a report (charts, HTML), or of other formats.
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -138,7 +139,7 @@ void analyse_journal(const Options& options) {
   fs::remove(path);
 }
 
-enum class Null { kItems, kDrift, kHeavy, kUnpaired };
+enum class Null { kItems, kDrift, kHeavy, kUnpaired, kOwn };
 
 // 264,000 scores without a period.
 stats::ScoreTable null_table(Null kind, std::uint64_t seed) {
@@ -148,10 +149,13 @@ stats::ScoreTable null_table(Null kind, std::uint64_t seed) {
     std::int64_t position = static_cast<std::int64_t>(random.uniform_index(3000));
     const double ability = random.normal();
     double drift = random.normal();
+    // kOwn: one phase of 8, another one for every item.
+    const auto weak = kind == Null::kOwn ? static_cast<std::int64_t>(random.uniform_index(8)) : -1;
     for (std::int64_t j = 0; j < kOffsets; ++j, ++position) {
       if (kind == Null::kHeavy) position += static_cast<std::int64_t>(random.uniform_index(3));
       drift = 0.98 * drift + 0.2 * random.normal();
-      const double logit = ability + (kind == Null::kDrift ? drift : 0);
+      const double logit =
+          ability + (kind == Null::kDrift ? drift : 0) - (position % 8 == weak ? 6 : 0);
       const double score = kind == Null::kHeavy ? ability - std::exp(1.5 * random.normal())
                            : random.uniform() < logistic(logit) ? 1
                                                                 : 0;
@@ -167,7 +171,8 @@ void count_false_alarms(const Options& options) {
       {Null::kItems, "right/wrong, items of different difficulty"},
       {Null::kDrift, "right/wrong, slow drift"},
       {Null::kHeavy, "log-normal scores at scattered positions"},
-      {Null::kUnpaired, "right/wrong, prompts without items"}};
+      {Null::kUnpaired, "right/wrong, prompts without items"},
+      {Null::kOwn, "right/wrong, every item weak at one phase of 8 of its own"}};
   for (const auto& [kind, name] : kinds) {
     std::int64_t named = 0;
     std::int64_t rejected = 0;

@@ -48,7 +48,23 @@ struct Tested {
   record::Period period;
   std::int64_t permutations = 0;
   std::int64_t columns = 0;  // stats::PeriodResult::columns
+  double clustering = 1;     // of the period that a verdict of "no period" talks about
+  bool like_drift = false;   // VerdictInput
+  std::optional<double> p_own_phases;
 };
+
+// The dip that a verdict of "no period" talks about: one phase in four, the commonest stride.
+constexpr std::int64_t kFindableStride = 4;
+
+// Of that stride's phases, or, where it was no candidate, of the most clustered ones.
+double clustering_of(const stats::PeriodResult& p) {
+  double most = 1;
+  for (const stats::PeriodCandidate& c : p.candidates) {
+    if (c.period == kFindableStride) return c.clustering;
+    most = std::max(most, c.clustering);
+  }
+  return most;
+}
 
 std::string no_second_null(const stats::PeriodResult& p) {
   if (!p.p_value) return "no test";
@@ -159,8 +175,17 @@ Tested RowsAnalysis::test(const ScoreTable& table, const ScoreTable& exchangeabl
   }
   // Nothing varies: no data could speak less for a period (Cochran's Q without a discordant item).
   if (!period.p_value && found.items == 0 && table.cells() > 0) period.p_value = 1;
-  return {
-      .period = std::move(period), .permutations = found.permutations, .columns = found.columns};
+  Tested tested{.period = std::move(period),
+                .permutations = found.permutations,
+                .columns = found.columns,
+                .clustering = clustering_of(found)};
+  const bool second_rejects = found.p_second.value_or(1) <= found.level;
+  const bool first_rejects = found.p_value.value_or(1) <= found.level;
+  tested.like_drift = found.second_decides && first_rejects && !second_rejects;
+  if (found.p_second && !found.second_decides && second_rejects && !first_rejects) {
+    tested.p_own_phases = found.p_second;
+  }
+  return tested;
 }
 
 // Wilson's interval where every item appears once per group; else the bootstrap over items, which
@@ -376,9 +401,6 @@ bool at_least_positions(const ScoreRows& rows, std::int64_t wanted) {
   return false;
 }
 
-// The dip that a verdict of "no period" talks about: one phase in four, the commonest stride.
-constexpr std::int64_t kFindableStride = 4;
-
 constexpr double kNeverFound = 1;  // as a share
 
 // columns: of which the period must stand out, to be named; 0: only to be seen by the search.
@@ -514,6 +536,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   bool equal_inside = false;
   std::int64_t permutations = 0;  // of the period test
   std::int64_t columns = 0;
+  Tested tested;
   bool enough_positions = true;
   Coverage coverage;
   std::optional<double> variance;
@@ -533,8 +556,8 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
     std::future<std::vector<record::ScoreSummary>> scores =
         std::async(std::launch::async, [&] { return rows.scores(data.modulus); });
     take_curve(r, rows.curve(data.modulus));
-    Tested tested = rows.period();
-    r.period = std::move(tested.period);
+    tested = rows.period();
+    r.period = tested.period;
     permutations = tested.permutations;
     columns = tested.columns;
     enough_positions = at_least_positions(*data.rows, kFewestPositions);
@@ -595,12 +618,15 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   if (data.rows && r.design.scored > 0) left_out = note_left_out(r, data, options.seed);
   if (uneven.note.empty()) uneven = left_out;
   note_resolution(r, permutations, options.permutations);
-  const std::optional<double> dip = findable(r, variance, 0, all_equal);
+  // Phases scatter as if there were that many times fewer answers.
+  std::optional<double> scatter = variance;
+  if (scatter) *scatter *= tested.clustering;
+  const std::optional<double> dip = findable(r, scatter, 0, all_equal);
   const bool in_shares = r.score == "accuracy" || all_equal;
   std::optional<double> nameable;
   std::string unnameable_from;
   if (columns > 0 && !all_equal && !equal_inside) {
-    nameable = findable(r, variance, columns, false);
+    nameable = findable(r, scatter, columns, false);
     if (!nameable || (in_shares && *nameable >= kNeverFound)) {
       unnameable_from = data.counts ? fmt::format("residues modulo {}", data.modulus)
                                     : fmt::format("{} positions", columns);
@@ -619,6 +645,8 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
           .unseen_stride_step = known.unseen_step,
           .unsearched_stride = known.unsearched,
           .findable_at_stride = known.findable,
+          .like_drift = tested.like_drift,
+          .p_own_phases = tested.p_own_phases,
           .uneven = uneven.sentence,
           .uneven_step = uneven.note,
           .all_equal = all_equal,

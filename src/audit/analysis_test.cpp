@@ -209,7 +209,7 @@ TEST(Analysis, DoesNotNameAPeriodThatTheResiduesDoNotFit) {
 }
 
 TEST(Analysis, SaysWhatADifferenceWithoutAPeriodMeans) {
-  // Permutations reject, series turned as a whole do not.
+  // Permutations reject, items shifted as a whole do not, and there are few items.
   Result r;
   r.design.scored = 1000;
   r.mean.value = 0.978;
@@ -219,13 +219,52 @@ TEST(Analysis, SaysWhatADifferenceWithoutAPeriodMeans) {
   r.best = {.estimate = {.value = 0.986}, .group = 2};
   r.gap.estimate.value = 0.017;
   r.gap.noise = 0.012;
-  const record::Verdict v = decide(r, {});
+  const record::Verdict v = decide(r, {.like_drift = true});
   EXPECT_EQ(v.kind, VerdictKind::kInconclusive);
   EXPECT_THAT(v.sentence,
               HasSubstr("accuracy differs between positions (p < 0.0001), but slow drift"));
   EXPECT_THAT(v.sentence, HasSubstr("worst residue 5 at 96.9%"));
   EXPECT_THAT(v.next_step, HasSubstr("it is small (1.7 points)"));
   EXPECT_THAT(v.next_step, HasSubstr("in random order"));
+}
+
+// Items that repeat at phases of their own share no period, and that is what most verdicts say.
+TEST(Analysis, SaysThatItemsWithPhasesOfTheirOwnHaveNoPeriod) {
+  int none = 0;
+  int named = 0;
+  int said = 0;
+  constexpr int kRuns = 20;
+  for (std::uint64_t run = 0; run < kRuns; ++run) {
+    base::Random random(base::derive_seed(3, "test.own", {run}));
+    std::vector<Observation> all;
+    for (std::int64_t item = 0; item < 150; ++item) {
+      const std::uint64_t weak = random.uniform_index(8);
+      const auto start = static_cast<std::int64_t>(random.uniform_index(1000));
+      for (std::int64_t k = 0; k < 24; ++k) {
+        Observation o;
+        o.item = item;
+        o.target_position = start + k;
+        o.residue = o.target_position % 24;
+        o.correct = random.uniform() <
+                    (static_cast<std::uint64_t>(o.target_position % 8) == weak ? 0.05 : 0.98);
+        all.push_back(o);
+      }
+    }
+    const Result r = analyse(data_from(all), {.replicates = 100, .permutations = 300});
+    none += r.verdict.kind == VerdictKind::kNoPeriod;
+    named += r.verdict.kind == VerdictKind::kPeriodic;
+    const bool together = *r.period.p_second <= 0.05 && r.verdict.kind == VerdictKind::kNoPeriod;
+    EXPECT_EQ(r.verdict.sentence.find("go together") != std::string::npos, together)
+        << r.verdict.sentence;
+    said += together;
+  }
+  std::printf(
+      "of %d audits of items with phases of their own, no period %d, a period %d, answers "
+      "that go together said of %d\n",
+      kRuns, none, named, said);
+  EXPECT_GE(none, 17);
+  EXPECT_LE(named, 2);
+  EXPECT_GE(said, 3) << "else these data are no test";
 }
 
 TEST(Analysis, GivesASmallCertainGapAnotherNextStepThanALargeOne) {

@@ -24,10 +24,11 @@ namespace kvphase::audit {
 
 struct FindableInput {
   std::int64_t observations = 0;  // n
-  double variance = 0;            // sigma^2 without a dip
-  std::optional<double> share;    // m, for right/wrong scores
-  std::int64_t stride = 4;        // S
-  std::int64_t candidates = 11;   // periods searched; 1: the stride is known
+  // sigma^2 without a dip, times PeriodCandidate::clustering: an item's answers may go together.
+  double variance = 0;
+  std::optional<double> share;   // m, for right/wrong scores
+  std::int64_t stride = 4;       // S
+  std::int64_t candidates = 11;  // periods searched; 1: the stride is known
   // Residues or shared positions with observations (PeriodResult::columns) and the candidates whose
   // phases were compared with them; 0: items do not share positions.
   std::int64_t columns = 0;

@@ -234,6 +234,12 @@ Verdict no_period(const Result& r, const VerdictInput& input) {
     v.sentence = fmt::format("No period found ({}): {}; {} {} overall.{}", p_text(r.period.p_value),
                              curve(r), score_word(r), value(r, r.mean.value), found);
   }
+  if (input.p_own_phases) {
+    v.sentence += fmt::format(
+        " Answers of the same item do go together ({}, permuted inside items), but not at phases "
+        "that items share.",
+        p_text(input.p_own_phases));
+  }
   const std::string hint = score_hint(r);
   v.sentence += hint + unseen(r, input.coverage);
   v.next_step = *input.findable > kFindableShare / 2
@@ -284,23 +290,23 @@ std::string what_would_decide(const Result& r) {
 }
 
 // Positions differ for certain, but no period is named for it.
-Verdict without_period(const Result& r, const Coverage& coverage) {
+Verdict without_period(const Result& r, const VerdictInput& input) {
   // Without a significant search it is the gap that says so.
   const bool by_gap = r.period.p_value.value_or(0) > r.period.level;
-  // A period that passed the guard against drift was asked whether it fits.
-  const bool drift = !by_gap && !r.period.p_fit && r.period.p_second.value_or(0) > r.period.level;
+  const bool drift = !by_gap && input.like_drift;
   const std::string step =
       !drift ? "Read the curve residue by residue: it, and not a phase, says what is weak. " +
                    what_would_decide(r)
-             : "To tell a period from drift, run more items that start at different positions, "
+             : "To tell them apart, run more items that start at different positions, "
                "with the prompts in random order.";
   const std::optional<double>& gap = r.gap.estimate.value;
   const bool small = is_share(r) && gap && *gap < kSmallGap;
   return inconclusive(
-      r, coverage,
+      r, input.coverage,
       fmt::format("{} differs between positions ({}), but {}: {}", score_word(r),
                   p_text(by_gap ? r.gap.p_value : r.period.p_value),
-                  drift ? "slow drift along the positions would look the same as a period"
+                  drift ? "slow drift along the positions, or phases of each item's own, would "
+                          "look the same as a period"
                         : "no period explains how",
                   curve(r)),
       small ? fmt::format("Whatever it is, it is small ({}). ", difference(r, gap)) + step : step);
@@ -392,7 +398,7 @@ Verdict decide_even(const Result& r, const VerdictInput& input) {
     return not_learned(r, input);
   }
   if (!r.period.p_value) return inconclusive(r, input.coverage, r.period.reason, kMorePositions);
-  if (*r.period.p_value <= r.period.level) return without_period(r, input.coverage);
+  if (*r.period.p_value <= r.period.level) return without_period(r, input);
   if (input.all_equal && !input.enough_positions) {
     return inconclusive(r, input.coverage,
                         all_alike(r, input) +
@@ -413,7 +419,7 @@ Verdict decide_even(const Result& r, const VerdictInput& input) {
         "Run prompts whose target sits there.");
   }
   if (!input.findable || *input.findable > input.wanted) return too_little(r, input);
-  if (!input.all_equal && certainly_differs(r)) return without_period(r, input.coverage);
+  if (!input.all_equal && certainly_differs(r)) return without_period(r, input);
   if (const auto verdict = unsearched(r, input)) return *verdict;
   return no_period(r, input);
 }

@@ -40,6 +40,11 @@ struct VerdictInput {
   // phases must lie below the others to be found all the same; empty: by no dip.
   bool unsearched_stride = false;
   std::optional<double> findable_at_stride;
+  // The search rejects, but not against the second null, which must reject, too (few items).
+  bool like_drift = false;
+  // No item-level period, yet permutations inside items reject: their p. Items repeat, but not
+  // together.
+  std::optional<double> p_own_phases;
   std::string uneven;  // Uneven::sentence; empty: nothing is
   std::string uneven_step;
   bool all_equal = false;     // every scored reply is the same ...

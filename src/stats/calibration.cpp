@@ -77,6 +77,47 @@ std::vector<Setting> null_settings() {
         .wave_length = 24,
         .wave_shape = WaveShape::kStep}},
   };
+  const auto own = [&](std::string name, SimulatedAudit audit) {
+    settings.push_back({"items with phases of their own: " + std::move(name), std::move(audit)});
+  };
+  // Chance 0.99, at the weak phases 0.005: answers a period apart correlate at 0.9.
+  for (const std::int64_t items : {20, 50, 288}) {
+    own(fmt::format("{} items, one weak phase of 8", items),
+        {.items = items, .accuracy = 0.99, .own_period = 8, .own_drop = 10});
+    own(fmt::format("{} items, each phase of 8 weak with chance 0.3", items),
+        {.items = items, .accuracy = 0.99, .own_period = 8, .own_drop = 10, .own_chance = 0.3});
+  }
+  for (const std::int64_t items : {6, 8}) {
+    own(fmt::format("{} items, each phase of 4 weak with chance 0.3", items),
+        {.items = items, .accuracy = 0.99, .own_period = 4, .own_drop = 10, .own_chance = 0.3});
+  }
+  own("50 items, 20 offsets, one weak phase of 8",
+      {.items = 50, .offsets = 20, .accuracy = 0.99, .own_period = 8, .own_drop = 10});
+  own("50 items, one weak phase of 4",
+      {.items = 50, .accuracy = 0.99, .own_period = 4, .own_drop = 10});
+  own("50 items, one weak phase of 5",
+      {.items = 50, .accuracy = 0.99, .own_period = 5, .own_drop = 10});
+  own("50 items, each phase of 12 weak with chance 0.3",
+      {.items = 50, .accuracy = 0.99, .own_period = 12, .own_drop = 10, .own_chance = 0.3});
+  own("50 items, one weak phase of 8 by 2 logits, item effects of SD 2 logits, depth trend of 3",
+      {.items = 50, .item_sd = 2, .depth_trend = 3, .own_period = 8, .own_drop = 2});
+  own("50 items, each phase of 8 weak with chance 0.3, aligned", {.items = 50,
+                                                                  .start_range = 0,
+                                                                  .accuracy = 0.99,
+                                                                  .own_period = 8,
+                                                                  .own_drop = 10,
+                                                                  .own_chance = 0.3});
+  own("50 items, each phase of 8 weak with chance 0.3, item effects and depth trend of 3, aligned",
+      {.items = 50,
+       .start_range = 0,
+       .accuracy = 0.9,
+       .item_sd = 2,
+       .depth_trend = 3,
+       .own_period = 8,
+       .own_drop = 6,
+       .own_chance = 0.3});
+  own("50 items, continuous score, one phase of 4 by 3",
+      {.items = 50, .own_period = 4, .own_drop = 3, .continuous = true});
   for (const std::int64_t offsets : {12, 16, 20}) {
     settings.push_back(
         {fmt::format("200 items, half of {} offsets 1.4 logits above the other half, aligned",
@@ -263,6 +304,22 @@ std::vector<PowerSetting> power_settings() {
           .start_range = range,
           .period = 8,
           .phase_chance = {0.8, 0.8, 0.8, 0.6, 0.8, 0.8, 0.8, 0.5}},
+         {},
+         {}});
+  }
+  // A common period beside phases of each item's own.
+  for (const std::int64_t items : {20, 50}) {
+    settings.push_back(
+        {fmt::format("period 4, one phase -40 points, {} items with phases of their own (each of 8 "
+                     "weak by 4 logits with chance 0.3)",
+                     items),
+         {.items = items,
+          .accuracy = 0.9,
+          .own_period = 8,
+          .own_drop = 4,
+          .own_chance = 0.3,
+          .period = 4,
+          .drop = 0.4},
          {},
          {}});
   }

@@ -14,6 +14,10 @@ namespace {
 constexpr std::int64_t kLongestCarrier =
     128;  // beyond it, clearing and folding cost more than adds
 
+// Shifts that an item may take: so many that every phase of every carrier is as good as equally
+// likely.
+constexpr std::uint64_t kManyShifts = std::uint64_t{1} << 40;
+
 // Four partial sums, so that the compiler may use vector instructions.
 double dot(const double* a, const double* b, std::size_t n) {
   double s0 = 0;
@@ -205,13 +209,15 @@ void Folder::add(const Row& row, const double* x, double& total) {
   }
 }
 
-void Folder::wrap() {
-  for (auto& carrier : carriers_) {
-    for (std::size_t k = carrier.modulus, to = 0; k < carrier.sum.size(); ++k) {
-      carrier.sum[to] += carrier.sum[k];
-      to = to + 1 == carrier.modulus ? 0 : to + 1;
-    }
+void Folder::wrap(std::vector<double>& sum, std::size_t modulus) {
+  for (std::size_t k = modulus, to = 0; k < sum.size(); ++k) {
+    sum[to] += sum[k];
+    to = to + 1 == modulus ? 0 : to + 1;
   }
+}
+
+void Folder::wrap() {
+  for (auto& carrier : carriers_) wrap(carrier.sum, carrier.modulus);
 }
 
 FoldSums Folder::fold(const auto& sum_of_carrier, const std::vector<std::vector<double>>& sizes,
@@ -362,21 +368,80 @@ double Folder::add_permuted(base::Random& random) {
   return total;
 }
 
-double Folder::add_turned(base::Random& random) {
+double Folder::add_shifted(std::int64_t classes, base::Random& random) {
   clear();
-  double total = 0;
-  for (const auto& row : rows_) {
-    const double* x = cells_.data() + row.first;
-    const std::size_t by = random.uniform_index(row.n);
-    std::rotate_copy(x, x + by, x + row.n, buffer_.data());
-    add(row, buffer_.data(), total);
+  if (without_trend_.empty()) {
+    without_trend_ = cells_;
+    left_ = 0;
+    for (const auto& row : rows_) {
+      double* y = without_trend_.data() + row.first;
+      left_ += row.squares;
+      for (int d = 0; d < row.degree; ++d) {
+        const double* q = row.basis + static_cast<std::size_t>(d) * row.n;
+        const double c = dot(q, y, row.n);
+        left_ -= c * c;
+        for (std::size_t j = 0; j < row.n; ++j) y[j] -= c * q[j];
+      }
+    }
   }
-  return total;
+  for (auto& carrier : carriers_) carrier.size.assign(carrier.sum.size() + 1, 0.0);
+  for (const auto& row : rows_) {
+    const double* y = without_trend_.data() + row.first;
+    const std::uint64_t by =
+        static_cast<std::uint64_t>(classes) * random.uniform_index(kManyShifts);
+    for (std::size_t k = 0; k < carriers_.size(); ++k) {
+      Carrier& carrier = carriers_[k];
+      const std::size_t ahead = by % carrier.modulus;
+      if (row.consecutive) {
+        const std::size_t start = (row.start[k] + ahead) % carrier.modulus;
+        double* sum = carrier.sum.data() + start;
+        for (std::size_t j = 0; j < row.n; ++j) sum[j] += y[j];
+        carrier.size[start] += 1;  // here only where a run begins and ends
+        carrier.size[start + row.n] -= 1;
+      } else {
+        const std::uint32_t* index = scatter_.data() + row.scatter + k * row.n;
+        for (std::size_t j = 0; j < row.n; ++j) {
+          const std::size_t at = (index[j] + ahead) % carrier.modulus;
+          carrier.sum[at] += y[j];
+          carrier.size[at] += 1;
+          carrier.size[at + 1] -= 1;
+        }
+      }
+    }
+  }
+  for (auto& carrier : carriers_) {
+    std::partial_sum(carrier.size.begin(), carrier.size.end(), carrier.size.begin());
+    wrap(carrier.size, carrier.modulus);
+  }
+  return left_;
+}
+
+std::vector<std::vector<double>> Folder::shifted_sizes() const {
+  std::vector<std::vector<double>> sizes;
+  for (std::size_t c = 0; c < candidates_.size(); ++c) {
+    const Carrier& carrier = carriers_[carrier_of_[c]];
+    auto& size = sizes.emplace_back(static_cast<std::size_t>(candidates_[c]));
+    std::size_t g = 0;
+    for (std::size_t k = 0; k < carrier.modulus; ++k) {
+      size[g] += carrier.size[k];
+      g = g + 1 == size.size() ? 0 : g + 1;
+    }
+  }
+  return sizes;
 }
 
 FoldSums Folder::permuted(base::Random& random) { return finish(add_permuted(random)); }
-FoldSums Folder::turned(base::Random& random) { return finish(add_turned(random)); }
+FoldSums Folder::shifted(std::int64_t classes, base::Random& random) {
+  const double total = add_shifted(classes, random);
+  wrap();
+  const auto sum = [this](std::size_t k) -> const auto& { return carriers_[k].sum; };
+  return fold(sum, shifted_sizes(), total);
+}
 Carried Folder::carry_permuted(base::Random& random) { return carry(add_permuted(random)); }
-Carried Folder::carry_turned(base::Random& random) { return carry(add_turned(random)); }
+Carried Folder::carry_shifted(std::int64_t classes, base::Random& random) {
+  Carried carried = carry(add_shifted(classes, random));
+  carried.sizes = shifted_sizes();
+  return carried;
+}
 
 }  // namespace kvphase::stats

@@ -60,20 +60,23 @@ class Folder {
   // Starts a walk of permutations inside (item, residue class mod `classes`), from the real data.
   void start_permuting(std::int64_t classes);
   FoldSums permuted(base::Random& random);  // the next step of that walk
-  FoldSums turned(base::Random& random);    // every item turned circularly by a random amount
+  // Every item's positions moved by its own random multiple of `classes`: its scores stay together
+  // and in order, only where its phases lie changes (mod `classes` not even that).
+  FoldSums shifted(std::int64_t classes, base::Random& random);
 
   // The same before folding. expected: every score replaced by the mean of its item's residue
   // class mod `classes`, which is what it is on average in a walk of these permutations.
   Carried carry_observed();
   Carried carry_expected(std::int64_t classes);
   Carried carry_permuted(base::Random& random);
-  Carried carry_turned(base::Random& random);
+  Carried carry_shifted(std::int64_t classes, base::Random& random);
   FoldSums fold(const Carried& carried) const;
 
  private:
   struct Carrier {
     std::size_t modulus = 0;
-    std::vector<double> sum;  // modulus + longest run of consecutive positions
+    std::vector<double> sum;   // modulus + longest run of consecutive positions
+    std::vector<double> size;  // the same, of observations; only of shifted items
   };
   struct Row {
     std::size_t first = 0;  // in cells_
@@ -89,8 +92,12 @@ class Folder {
   void add(const Row& row, const double* x, double& total);
   double add_observed();  // these fill the carriers; they return the total
   double add_permuted(base::Random& random);
-  double add_turned(base::Random& random);
+  double add_shifted(std::int64_t classes, base::Random& random);
+  // Into one cycle: a carrier's numbers beyond its modulus.
+  static void wrap(std::vector<double>& sum, std::size_t modulus);
   void wrap();
+  // Observations per candidate and phase where add_shifted() has moved the items.
+  std::vector<std::vector<double>> shifted_sizes() const;
   FoldSums finish(double total);
   Carried carry(double total);
   FoldSums fold(const auto& sum_of_carrier, const std::vector<std::vector<double>>& sizes,
@@ -108,6 +115,8 @@ class Folder {
   std::vector<std::uint32_t> scatter_;
   std::vector<std::vector<double>> bases_;
   std::vector<double> walk_;                            // cells_, permuted so far
+  std::vector<double> without_trend_;                   // cells_, detrended; filled when needed
+  double left_ = 0;                                     // its sum of squares
   std::vector<std::uint32_t> order_;                    // cells of each row by class (classes > 1)
   std::vector<std::vector<std::uint32_t>> class_ends_;  // per row
   std::vector<double> buffer_;

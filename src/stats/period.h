@@ -3,9 +3,11 @@
 // Every candidate period s folds the scores by (position mod s). Between-phase sum of squares
 // SSB_s = sum_g T_g^2 / n_g, with T_g the sum of centred, detrended scores of phase g; its share of
 // the total is compared with the same share under a null that has no period (epoch folding: Leahy
-// et al. 1983; the single-step min-p adjustment over all candidates: Westfall and Young 1993).
+// et al. 1983; the single-step min-p adjustment over all candidates: Westfall and Young 1993). The
+// null shifts whole items, so that it holds for items whose answers depend on one another as they
+// like, as long as items share no phase (a randomisation of the items' starts: Fisher 1935).
 // Which candidates share the evidence is settled by nested tests: a divisor d explains s when
-// permuting inside residue classes mod d does not reject; a multiple is taken only when it does.
+// shifts by multiples of d do not reject; a multiple is taken only when they do.
 //
 // What this cannot know: which side of the target the weak phase belongs to, a stride above the
 // largest candidate, and (from counts) any period that does not divide R.
@@ -34,14 +36,18 @@ struct PeriodOptions {
   double level = 0.05;                     // largest p that names a period; nested tests use half
   std::uint64_t seed = 1;
   // Work out the second null even where the first does not reject; only to be reported then.
+  // Without it `statistic` and `clustering` are those of the first null alone.
   bool always_second = true;
 };
 
 struct PeriodCandidate {
   std::int64_t period = 0;
-  double statistic = 0;   // SSB_s over its mean under the first null: 1 is what noise gives
+  double statistic = 0;   // SSB_s over its mean under permutations: 1 is what noise gives
   double p_raw = 1;       // first null, this candidate alone
   double p_adjusted = 1;  // first null, min-p over all candidates
+  // How many times as much a phase's mean varies as if an item's answers were independent (a design
+  // effect): above 1 where items have phases of their own. Known with the second null of items.
+  double clustering = 1;
 };
 
 // One comparison of two nested periods, in the order it was made.
@@ -56,6 +62,7 @@ struct PeriodResult {
   std::optional<double> p_value;       // p_adjusted of the named, else of the best candidate
   std::optional<double> p_second;      // the same question under the second null, adjusted
   std::string second_null;             // what the second null keeps
+  bool second_decides = false;         // it must reject, too (of items)
   // Do residues (columns) differ beyond the named period? Only where every observation's column is
   // known: counts, and items that share their positions.
   std::optional<double> p_misfit;
@@ -79,16 +86,22 @@ struct PeriodResult {
 
 // Item-level, paired. Items are centred; an item with 6 (12, 24) or more observations also loses
 // its own linear (quadratic, cubic) trend over position, so that depth and slow drift neither make
-// nor hide a period; every permuted data set is detrended in the same way. First null: scores
-// exchangeable inside an item. Second null: every item's series turned circularly by its own random
-// amount, which keeps autocorrelation and drift and destroys only the alignment with position
-// (needs 5 informative items). A period is named when the first null rejects at `level` and the
-// second at twice `level` (it is a guard; the calibration study measures the false alarms of both
-// together). Where items share their positions (at least half of the cells filled), phases must
-// also differ more than positions inside a phase do (period_fit.h, at `level`), and where these
-// differ beyond the period (p_misfit <= level / 5) and are 12 or more, no random order of them may
-// be as periodic, at `level`. Where items do not, the phases must differ at twice `level` without a
-// trend being taken out. Beyond 250,000 cells a random sample of whole items is permuted or turned,
+// nor hide a period; every drawn data set is detrended in the same way.
+//
+// First null, from 9 informative items on: every item's positions moved by its own random amount.
+// That keeps whatever the answers of an item have to do with one another (phases of its own, drift,
+// autocorrelation) and is exact where items start anywhere, or have phases of their own at random.
+// Second null: scores permuted inside items. It is reported and does not decide: where it rejects
+// and the first does not, answers of an item go together at phases that items do not share. With 5
+// to 8 items shifts have too few arrangements to tell periods apart, so permutations are the first
+// null and shifts the second, which must reject at `level`, too; with fewer there are permutations
+// alone.
+//
+// Where items share their positions (at least half of the cells filled), phases must also differ
+// more than positions inside a phase do (period_fit.h, at `level`), and where these differ beyond
+// the period (p_misfit <= level / 5) and are 12 or more, no random order of them may be as
+// periodic, at `level`. Where items do not, the phases must differ at twice `level` without a trend
+// being taken out. Beyond 250,000 cells a random sample of whole items is permuted or shifted,
 // fewer times, and stands for all items, which are observed in full (large_table.h); a single item
 // of that size is drawn by position (position_folder.h).
 PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options = {});

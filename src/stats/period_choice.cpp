@@ -11,14 +11,22 @@
 
 namespace kvphase::stats {
 
+double own_squares(double observed, double mean, std::size_t items) {
+  const auto n = static_cast<double>(items);
+  // Items of unequal lengths can exceed the bound a little.
+  return std::max(n * mean - observed, 1e-3 * mean) / (n - 1);
+}
+
 NestedP nested_p(std::span<const double> gains, std::span<const double> null,
-                 std::span<const double> df) {
+                 std::span<const double> df, std::size_t items) {
   NestedP result{.p = min_p(gains, null), .log_p = {}};
   const std::size_t count = gains.size();
   for (std::size_t k = 0; k < count; ++k) {
     double sum = 0;
     for (std::size_t b = k; b < null.size(); b += count) sum += null[b];
-    const double ratio = sum > 0 ? gains[k] * static_cast<double>(null.size() / count) / sum : 0;
+    const double mean = sum / static_cast<double>(null.size() / count);
+    const double noise = items > 1 && mean > 0 ? own_squares(gains[k], mean, items) : mean;
+    const double ratio = noise > 0 ? gains[k] / noise : 0;
     result.log_p.push_back(df[k] > 0 ? log_upper_chi_squared(df[k] * ratio, df[k]) : 0);
   }
   return result;

@@ -21,8 +21,15 @@ struct NestedP {
 };
 
 // gains: of each multiple; null: the same of every draw, draw by draw; df: phases that each adds.
+// items: of a null that shifts whole items; 0: of another.
 NestedP nested_p(std::span<const double> gains, std::span<const double> null,
-                 std::span<const double> df);
+                 std::span<const double> df, std::size_t items = 0);
+
+// The sum of squares that items give which share no phases, from its observed value and its mean
+// over draws in which whole items are shifted. What items share is in every such draw, too: N items
+// that share all of it give N times the mean, the most that there can be. So it is taken out, as in
+// an F ratio of a common pattern to the items' own. mean > 0, items >= 2.
+double own_squares(double observed, double mean, std::size_t items);
 
 // Takes the larger p of this test and half of that of the F tests (fit_multiples), whose level is
 // twice that of nested tests.
@@ -40,8 +47,8 @@ std::size_t choose_period(std::span<const PeriodCandidate> candidates,
                           std::span<const double> log_p, double level, const NestedProbe& probe,
                           std::vector<NestedTest>& tests);
 
-// The second null guards against patterns that are real but not periodic; it need not reject as
-// firmly as the first. Both at `level` would halve the false alarms and cost power.
+// A guard against patterns that are real but not periodic need not reject as firmly as the search.
+// Both at `level` would halve the false alarms and cost power.
 inline double guard_level(double level) { return 2 * level; }
 // A multiple must earn its place: half the level keeps the shorter period in 97.5 % of cases.
 inline double nested_level(double level) { return level / 2; }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <unordered_set>
 
@@ -23,7 +24,11 @@ constexpr double kSettlingWork = 2e8;  // the same for going on while p is near 
 constexpr double kPositionWork = 2e7;  // positions drawn under one null: about half a second
 constexpr std::int64_t kFewestPermutations = 499;
 constexpr double kOtherShare = 0.25;  // of the work of a sampled table's first null, for each other
-constexpr std::size_t kFewestItemsToTurn = 5;
+// Two phases of shifted items have 2^(items-1) arrangements: of fewer than 9 a period of 2, or 8
+// over 4, could not reject. From 9 on shifts are the first null, and that of nested periods; from 5
+// on they are asked for beside permutations.
+constexpr std::size_t kFewestItemsToShift = 9;
+constexpr std::size_t kFewestItemsToShiftBeside = 5;
 constexpr std::int64_t kKeptPhases = 4'000'000;   // sums of draws held at a time
 constexpr std::int64_t kWidestColumns = 1 << 20;  // positions that a table of columns may span
 
@@ -120,6 +125,108 @@ void append_shares(const FoldSums& sums, std::vector<double>& out) {
   }
 }
 
+// PeriodCandidate::clustering. A ratio within two standard errors of 1, were answers independent,
+// is no sign of clusters.
+double clustering(double observed, double shifted_mean, double permuted_mean, std::size_t items,
+                  double df) {
+  const double ratio = own_squares(observed, shifted_mean, items) / permuted_mean;
+  const double error = std::sqrt(2 / (df * static_cast<double>(items - 1)));
+  return ratio > 1 + 2 * error ? ratio : 1;
+}
+
+// Both nulls of a table of items.
+class Nulls {
+ public:
+  Nulls(SampledFolder& folder, const PeriodOptions& options) : folder_(folder), options_(options) {
+    const FoldSums sums = folder.observed();
+    total_ = sums.total;
+    append_shares(sums, observed_);
+  }
+
+  bool anything() const { return total_ > 0; }
+  bool shifts_first() const { return folder_.items() >= kFewestItemsToShift; }
+  bool both_decide() const {
+    return !shifts_first() && folder_.items() >= kFewestItemsToShiftBeside;
+  }
+
+  // Draws the first null until p lies on one side of the level; fills the candidates.
+  void first(PeriodResult& result) {
+    result.permutations = affordable(options_.permutations, folder_);
+    const std::uint64_t seed = base::derive_seed(options_.seed, "stats.period.permute");
+    const auto more = [&](std::int64_t count, std::uint64_t of) {
+      append(shifts_first(), count, of, first_);
+      return min_p(observed_, first_);
+    };
+    MinP p = more(result.permutations, seed);
+    const auto settling = static_cast<double>(folder_.cells()) * 2;
+    for (std::uint64_t part = 1;
+         options_.permutations >= kFewestToSettle &&
+         result.permutations < kMostTimes * options_.permutations &&
+         static_cast<double>(result.permutations) * settling <= kSettlingWork &&
+         undecided(std::ranges::min(p.adjusted), result.permutations, options_.level);
+         ++part) {
+      p = more(result.permutations, base::derive_seed(seed, "stats.period.more", {part}));
+      result.permutations *= 2;
+    }
+    for (std::size_t c = 0; c < observed_.size(); ++c) {
+      result.candidates.push_back(
+          {.period = folder_.candidates()[c], .p_raw = p.raw[c], .p_adjusted = p.adjusted[c]});
+    }
+  }
+
+  void second(PeriodResult& result, std::int64_t draws) {
+    if (!shifts_first() && !both_decide()) return;
+    result.second_null = shifts_first() ? "scores permuted inside items; reported, not asked for"
+                                        : "every item shifted as a whole by its own random amount";
+    result.second_decides = both_decide();
+    append(!shifts_first(), draws, base::derive_seed(options_.seed, "stats.period.second"),
+           second_);
+    result.p_second = std::ranges::min(min_p(observed_, second_).adjusted);
+  }
+
+  // Statistics, and log p of each candidate for ranking: against permutations where these were
+  // drawn. What items share is in every draw of shifted ones, too, and holds strong periods down.
+  std::vector<double> rank(PeriodResult& result) const {
+    const bool permuted = !shifts_first() || !second_.empty();
+    const std::vector<double> mean = means_of(shifts_first() && permuted ? second_ : first_);
+    std::vector<double> log_p;
+    for (std::size_t c = 0; c < observed_.size(); ++c) {
+      PeriodCandidate& candidate = result.candidates[c];
+      candidate.statistic = mean[c] > 0 ? observed_[c] / mean[c] : 0;
+      const double df = static_cast<double>(folder_.groups(c)) - 1;
+      log_p.push_back(df > 0 ? log_upper_chi_squared(df * candidate.statistic, df) : 0);
+      if (shifts_first() && permuted && df > 0 && mean[c] > 0) {
+        candidate.clustering =
+            clustering(observed_[c], means_of(first_)[c], mean[c], folder_.items(), df);
+      }
+    }
+    return log_p;
+  }
+
+ private:
+  void append(bool shift, std::int64_t count, std::uint64_t seed, std::vector<double>& to) {
+    for (const FoldSums& drawn :
+         shift ? folder_.shifted(1, count, seed) : folder_.permuted(1, count, seed)) {
+      append_shares(drawn, to);
+    }
+  }
+
+  std::vector<double> means_of(const std::vector<double>& null) const {
+    std::vector<double> mean(observed_.size());
+    for (std::size_t k = 0; k < null.size(); ++k) mean[k % mean.size()] += null[k];
+    const double draws = static_cast<double>(null.size()) / static_cast<double>(mean.size());
+    for (double& x : mean) x /= draws;
+    return mean;
+  }
+
+  SampledFolder& folder_;
+  const PeriodOptions& options_;
+  double total_ = 0;
+  std::vector<double> observed_;  // a share per candidate
+  std::vector<double> first_;     // draw by draw
+  std::vector<double> second_;
+};
+
 // Moves from a period to its multiples. Null: inside (item, residue class mod the period) the order
 // is arbitrary.
 class Probe {
@@ -144,20 +251,15 @@ class Probe {
       const auto periods = periods_at(folder_.candidates(), to);
       NestedP added = of_columns(from, periods);
       must_fit(added, fit_multiples(*columns_, means_, from, periods, level_));
+      if (folder_.items() >= kFewestItemsToShift) {
+        const NestedP shifted = of_phases(from, to, true);
+        for (std::size_t k = 0; k < to.size(); ++k) {
+          added.p.adjusted[k] = std::max(added.p.adjusted[k], shifted.p.adjusted[k]);
+        }
+      }
       return added;
     }
-    const auto& candidates = folder_.candidates();
-    const auto base =
-        static_cast<std::size_t>(std::ranges::find(candidates, from) - candidates.begin());
-    std::vector<double> df;
-    for (const std::size_t m : to) {
-      df.push_back(static_cast<double>(folder_.groups(m) - folder_.groups(base)));
-    }
-    return against_draws(folder_, from, df, [&](const FoldSums& sums, std::vector<double>& out) {
-      for (const std::size_t m : to) {
-        out.push_back(sums.total > 0 ? (sums.between[m] - sums.between[base]) / sums.total : 0);
-      }
-    });
+    return of_phases(from, to, folder_.items() >= kFewestItemsToShift);
   }
 
   bool has_columns() const { return columns_.has_value(); }
@@ -167,6 +269,25 @@ class Probe {
   double misfit(std::int64_t from) { return of_columns(from, by_position_->candidates()).p.raw[0]; }
 
  private:
+  // shift: whole items, by multiples of `from`; else scores are permuted inside classes.
+  NestedP of_phases(std::int64_t from, const std::vector<std::size_t>& to, bool shift) {
+    const auto& candidates = folder_.candidates();
+    const auto base =
+        static_cast<std::size_t>(std::ranges::find(candidates, from) - candidates.begin());
+    std::vector<double> df;
+    for (const std::size_t m : to) {
+      df.push_back(static_cast<double>(folder_.groups(m) - folder_.groups(base)));
+    }
+    return against_draws(
+        folder_, from, df,
+        [&](const FoldSums& sums, std::vector<double>& out) {
+          for (const std::size_t m : to) {
+            out.push_back(sums.total > 0 ? (sums.between[m] - sums.between[base]) / sums.total : 0);
+          }
+        },
+        shift);
+  }
+
   // Phases and trend are fitted together (GroupFit).
   NestedP of_columns(std::int64_t from, const std::vector<std::int64_t>& to) {
     const AddedPhases added(*columns_, from, to);
@@ -184,7 +305,7 @@ class Probe {
 
   // gains(sums, out) appends one number per multiple.
   NestedP against_draws(SampledFolder& folder, std::int64_t from, const std::vector<double>& df,
-                        const auto& gains) const {
+                        const auto& gains, bool shift = false) const {
     std::vector<double> observed;
     gains(folder.observed(), observed);
     std::vector<double> null;
@@ -194,12 +315,14 @@ class Probe {
         std::max<std::int64_t>(1, kKeptPhases / folder.candidates().back());
     for (std::int64_t done = 0; done < permutations_; done += together) {
       const std::int64_t count = std::min(together, permutations_ - done);
-      for (const FoldSums& sums : folder.permuted(
-               from, count, base::derive_seed(seed, "part", {static_cast<std::uint64_t>(done)}))) {
+      const std::uint64_t part =
+          base::derive_seed(seed, "part", {static_cast<std::uint64_t>(done)});
+      for (const FoldSums& sums :
+           shift ? folder.shifted(from, count, part) : folder.permuted(from, count, part)) {
         gains(sums, null);
       }
     }
-    return nested_p(observed, null, df);
+    return nested_p(observed, null, df, shift ? folder.items() : 0);
   }
 
   SampledFolder& folder_;  // by the candidates
@@ -237,6 +360,27 @@ void check_fit(PeriodResult& result, const ScoreTable& table, const std::vector<
   apply_fit(result, fit_period(folded, means, period, folded.candidates()), p_order, "positions");
 }
 
+std::string describe(const PeriodResult& result, const SampledFolder& folder, bool shifts,
+                     std::int64_t others, const PeriodOptions& options, std::size_t longest) {
+  return fmt::format(
+      "item-level: epoch folding of centred scores, {}, {} {}{}, min-p over {} candidates; nested "
+      "periods by {} {}{}",
+      describe_trend(trend_degree(longest)), result.permutations,
+      shifts ? "random shifts of whole items" : "permutations inside items",
+      result.permutations < options.permutations
+          ? fmt::format(" ({} asked for; bounded for a large table)", options.permutations)
+          : (result.permutations > options.permutations ? kMoreDraws : ""),
+      result.candidates.size(), others,
+      shifts ? "shifts that keep residue classes" : "permutations inside residue classes",
+      folder.sampled()
+          ? fmt::format(
+                "; a random sample of {} items is drawn from and stands for all {} that vary",
+                folder.sampled_items(), folder.items())
+      : folder.by_position()
+          ? "; permuted position by position, as normal draws with the moments of permutations"
+          : "");
+}
+
 }  // namespace
 
 PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) {
@@ -264,87 +408,37 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
     return result;
   }
   SampledFolder folder(table, candidates, options.seed);
-  const FoldSums sums = folder.observed();
-  std::vector<double> observed;
-  append_shares(sums, observed);
-  if (!(sums.total > 0)) {
+  Nulls nulls(folder, options);
+  if (!nulls.anything()) {
     result.reason = "nothing is left after centring and detrending every item";
     return result;
   }
-
-  result.permutations = affordable(options.permutations, folder);
-  std::vector<double> null;
-  const std::uint64_t first_seed = base::derive_seed(options.seed, "stats.period.permute");
-  const auto permute = [&](std::int64_t count, std::uint64_t seed) {
-    for (const FoldSums& drawn : folder.permuted(1, count, seed)) append_shares(drawn, null);
-    return min_p(observed, null);
-  };
-  MinP first = permute(result.permutations, first_seed);
-  const auto settling = static_cast<double>(folder.cells()) * 2;
-  for (std::uint64_t part = 1;
-       options.permutations >= kFewestToSettle &&
-       result.permutations < kMostTimes * options.permutations &&
-       static_cast<double>(result.permutations) * settling <= kSettlingWork &&
-       undecided(std::ranges::min(first.adjusted), result.permutations, options.level);
-       ++part) {
-    first =
-        permute(result.permutations, base::derive_seed(first_seed, "stats.period.more", {part}));
-    result.permutations *= 2;
-  }
-
-  std::vector<double> log_p;
-  for (std::size_t c = 0; c < candidates.size(); ++c) {
-    double mean = 0;
-    for (std::size_t b = c; b < null.size(); b += candidates.size()) mean += null[b];
-    mean /= static_cast<double>(result.permutations);
-    const double statistic = mean > 0 ? observed[c] / mean : 0;
-    const double df = static_cast<double>(folder.groups(c)) - 1;
-    log_p.push_back(df > 0 ? log_upper_chi_squared(df * statistic, df) : 0);
-    result.candidates.push_back({.period = candidates[c],
-                                 .statistic = statistic,
-                                 .p_raw = first.raw[c],
-                                 .p_adjusted = first.adjusted[c]});
-  }
+  nulls.first(result);
+  const double smallest =
+      std::ranges::min(result.candidates, {}, &PeriodCandidate::p_adjusted).p_adjusted;
   const std::int64_t others = affordable(options.other_permutations, folder, kOtherShare);
-  const double smallest = std::ranges::min(first.adjusted);
-  if (folder.items() >= kFewestItemsToTurn &&
-      (options.always_second || smallest <= options.level)) {
-    result.second_null = "every item's series turned circularly by its own random amount";
-    std::vector<double> turned;
-    for (const FoldSums& draw :
-         folder.turned(others, base::derive_seed(options.seed, "stats.period.turn"))) {
-      append_shares(draw, turned);
-    }
-    const MinP second = min_p(observed, turned);
-    result.p_second = *std::ranges::min_element(second.adjusted);
-  }
-  result.method = fmt::format(
-      "item-level: epoch folding of centred scores, {}, {} permutations inside items{}, min-p over "
-      "{} candidates; nested periods by {} permutations inside residue classes{}",
-      describe_trend(trend_degree(shape.longest)), result.permutations,
-      result.permutations < options.permutations
-          ? fmt::format(" ({} asked for; bounded for a large table)", options.permutations)
-          : (result.permutations > options.permutations ? kMoreDraws : ""),
-      candidates.size(), others,
-      folder.sampled()
-          ? fmt::format("; a random sample of {} items is permuted and stands for all {} that vary",
-                        folder.sampled_items(), folder.items())
-      : folder.by_position()
-          ? "; permuted position by position, as normal draws with the moments of permutations"
-          : "");
+  if (options.always_second || smallest <= options.level) nulls.second(result, others);
+  const std::vector<double> log_p = nulls.rank(result);
+  result.method = describe(result, folder, nulls.shifts_first(), others, options, shape.longest);
 
   const auto best = static_cast<std::size_t>(std::ranges::min_element(log_p) - log_p.begin());
   result.p_value = result.candidates[best].p_adjusted;
   if (smallest > options.level) {
     result.p_value = smallest;
-    result.reason = "no candidate stands out from permutations inside items";
+    result.reason = nulls.shifts_first() ? "no candidate stands out from items shifted as a whole"
+                                         : "no candidate stands out from permutations inside items";
+    if (nulls.shifts_first() && result.p_second.value_or(1) <= options.level) {
+      result.reason += fmt::format(
+          "; from permutations inside items one would (p = {:.2g}): answers inside an item go "
+          "together, as with phases of its own, which items do not share",
+          *result.p_second);
+    }
     return result;
   }
-  if (result.p_second && *result.p_second > guard_level(options.level)) {
+  if (result.second_decides && result.p_second.value_or(0) > options.level) {
     result.reason =
-        "the pattern stands out from permutations, but not from series turned as a whole: slow "
-        "drift "
-        "or autocorrelated noise would look the same";
+        "the pattern stands out from permutations, but not from items shifted as a whole: slow "
+        "drift, or phases of each item's own, would look the same";
     return result;
   }
   Probe probe(table, folder, columns, others, options);
@@ -362,7 +456,7 @@ PeriodResult find_period(const ScoreTable& table, const PeriodOptions& options) 
     const std::string drift = fmt::format(
         "fewer than {} items that vary: too few for the second null, so slow drift is "
         "not excluded",
-        kFewestItemsToTurn);
+        kFewestItemsToShiftBeside);
     result.reason += result.reason.empty() ? drift : "; " + drift;
   }
   return result;

@@ -252,6 +252,81 @@ TEST(Period, ResiduesThatMerelyDifferAreRarelyAPeriod) {
   EXPECT_LE(positions, 0.15);
 }
 
+// Every item repeats, at phases of its own: answers a period apart go together, though items share
+// no phase. Permuting inside items takes them for independent.
+TEST(Period, PhasesOfEachItemsOwnAreNoPeriod) {
+  double sum = 0;
+  double permuted = 0;
+  constexpr std::int64_t kRuns = 100;
+  const auto own = [](std::int64_t period, double chance) {
+    return SimulatedAudit{
+        .items = 50, .accuracy = 0.99, .own_period = period, .own_drop = 10, .own_chance = chance};
+  };
+  for (const auto& audit : {own(5, 0), own(8, 0), own(8, 0.3)}) {
+    const double of = named(kRuns, [&](base::Random& random, PeriodOptions options) {
+      options.always_second = true;
+      const PeriodResult r = find_period(stats::simulate(audit, random), options);
+      permuted += r.p_second.value() <= 0.05 ? 1.0 / kRuns : 0;
+      return r;
+    });
+    std::printf("phases of their own, period %lld: a period in %.2f of %lld runs\n",
+                static_cast<long long>(audit.own_period), of, static_cast<long long>(kRuns));
+    sum += of;
+  }
+  std::printf("permutations inside items reject in %.2f\n", permuted / 3);
+  EXPECT_LE(sum / 3, 0.045);
+  EXPECT_GE(permuted / 3, 0.15) << "else these data are no test";
+}
+
+// Items with phases of their own, of 8, that are also all weak at one of 4: 4, and no multiple.
+TEST(Period, ACommonPeriodIsNamedBesidePhasesOfEachItemsOwn) {
+  std::int64_t right = 0;
+  std::int64_t longer = 0;
+  double clustering = 0;
+  constexpr std::int64_t kRuns = 60;
+  for (std::uint64_t run = 0; run < kRuns; ++run) {
+    base::Random random(base::derive_seed(23, "test.own", {run}));
+    const SimulatedAudit audit{.items = 100,
+                               .own_period = 8,
+                               .own_drop = 3,
+                               .own_chance = 0.3,
+                               .period = 4,
+                               .drop = 2,
+                               .continuous = true};
+    const auto found = find_period(
+        stats::simulate(audit, random),
+        {.permutations = 199, .other_permutations = 199, .seed = run, .always_second = false});
+    right += found.period == 4 ? 1 : 0;
+    longer += found.period.value_or(0) > 4 ? 1 : 0;
+    clustering += found.candidates.at(2).clustering / static_cast<double>(kRuns);
+  }
+  EXPECT_NEAR(clustering, 1.7, 0.4) << "a period apart answers go together";
+  std::printf("period 4 in %lld, a longer one in %lld of %lld\n", static_cast<long long>(right),
+              static_cast<long long>(longer), static_cast<long long>(kRuns));
+  EXPECT_GE(right, 50);
+  EXPECT_LE(longer, 6);
+}
+
+// Two phases of n shifted items have 2^(n-1) arrangements, too few to name a period of 2 by: of few
+// items permutations name, and shifts must not contradict.
+TEST(Period, FewItemsAreAskedBothNulls) {
+  for (const std::int64_t items : {4, 6, 9}) {
+    const auto table =
+        simulate(items, 24, 1000, 31, [](std::int64_t p) { return p % 4 == 1 ? 0.02 : 0.95; });
+    const auto r = find_period(table, {.permutations = 1999, .other_permutations = 999});
+    EXPECT_EQ(r.period.value_or(0), 4) << items << " items: " << show(r);
+    EXPECT_EQ(r.second_decides, items == 6) << items;
+    EXPECT_EQ(r.p_second.has_value(), items >= 5) << items;
+    EXPECT_EQ(r.method.find("shifts of whole items") != std::string::npos, items == 9) << r.method;
+  }
+  for (const std::int64_t items : {8, 9}) {
+    const auto two =
+        simulate(items, 24, 1000, 33, [](std::int64_t p) { return p % 2 == 1 ? 0.3 : 0.9; });
+    const auto r = find_period(two, {.permutations = 1999, .other_permutations = 999});
+    EXPECT_EQ(r.period.value_or(0), 2) << items << " items: " << show(r);
+  }
+}
+
 TEST(Period, AWeakPhaseAmongFewResiduesIsStillFound) {
   const double found = named(100, [](base::Random& random, const PeriodOptions& options) {
     ResidueCounts counts{.correct = {}, .n = std::vector<std::int64_t>(8, 256)};
@@ -404,6 +479,49 @@ TEST(Period, PermutingInsideClassesKeepsTheClassSums) {
     changed = changed || std::abs(after.between[1] - before.between[1]) > 1e-6;
   }
   EXPECT_TRUE(changed);
+}
+
+// Folding a shifted table anew, and the same of items with holes.
+TEST(Period, ShiftingItemsEqualsMovingTheirPositions) {
+  base::Random random(8);
+  std::vector<ScoreRow> rows;
+  for (std::int64_t i = 0; i < 7; ++i) {
+    const auto start = static_cast<std::int64_t>(random.uniform_index(500));
+    for (std::int64_t k = 0; k < 9 + 3 * i; ++k) {
+      if (i % 3 == 1 && k % 4 == 2) continue;
+      rows.push_back({i, start + k, random.normal()});
+    }
+  }
+  const auto table = make_score_table(rows);
+  const std::vector<std::int64_t> candidates = {2, 3, 5, 6, 7, 8, 12};
+  Folder folder(table, candidates);
+  constexpr std::uint64_t kMany = std::uint64_t{1} << 40;  // as in Folder::shifted
+  constexpr std::uint64_t kAll = 840;                      // the candidates' common multiple
+  for (const std::int64_t classes : {1, 6}) {
+    for (std::uint64_t seed = 0; seed < 5; ++seed) {
+      base::Random by(seed);
+      std::vector<ScoreRow> moved;
+      for (std::size_t i = 0; i < table.items(); ++i) {
+        const auto shift = static_cast<std::int64_t>(by.uniform_index(kMany) *
+                                                     static_cast<std::uint64_t>(classes) % kAll);
+        for (std::size_t j = 0; j < table.scores_of(i).size(); ++j) {
+          moved.push_back({static_cast<std::int64_t>(i), table.positions_of(i)[j] + shift,
+                           table.scores_of(i)[j]});
+        }
+      }
+      base::Random again(seed);
+      const FoldSums fast = folder.shifted(classes, again);
+      const FoldSums plain = Folder(make_score_table(moved), candidates).observed();
+      EXPECT_NEAR(fast.total, plain.total, 1e-9 * plain.total);
+      for (std::size_t c = 0; c < candidates.size(); ++c) {
+        EXPECT_NEAR(fast.between[c], plain.between[c], 1e-9 * plain.total)
+            << "classes " << classes << ", period " << candidates[c];
+        if (classes == 6 && 6 % candidates[c] == 0) {
+          EXPECT_NEAR(fast.between[c], folder.observed().between[c], 1e-9 * plain.total);
+        }
+      }
+    }
+  }
 }
 
 TEST(Period, MinPOfAStrongPatternIsNotHeldUpByTheOtherCandidates) {

@@ -1,7 +1,9 @@
 #include "stats/sampled_folder.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
+#include <numeric>
 
 #include "base/random.h"
 #include "stats/large_table.h"
@@ -70,6 +72,24 @@ SampledFolder::Null SampledFolder::expect(std::int64_t classes) {
   return {.all = scan_->expected(classes), .some = folder_.carry_expected(classes)};
 }
 
+// A sum may come to lie at any place of its carrier that is the same mod `classes`.
+SampledFolder::Null SampledFolder::expect_shifted(std::int64_t classes) const {
+  Null null = observed_;
+  null.sizes_change = true;
+  for (Carried* carried : {&null.all, &null.some}) {
+    for (auto& sum : carried->sum) {
+      const std::size_t step = std::gcd(static_cast<std::size_t>(classes), sum.size());
+      for (std::size_t g = 0; g < step; ++g) {
+        double mean = 0;
+        for (std::size_t k = g; k < sum.size(); k += step) mean += sum[k];
+        mean *= static_cast<double>(step) / static_cast<double>(sum.size());
+        for (std::size_t k = g; k < sum.size(); k += step) sum[k] = mean;
+      }
+    }
+  }
+  return null;
+}
+
 FoldSums SampledFolder::scale(Carried some, const Null& null) const {
   // What is left of a sum of squares inside residue classes is the same share of it in the sample
   // as in all items, to within the sample's error of that share: a few in a thousand.
@@ -80,7 +100,18 @@ FoldSums SampledFolder::scale(Carried some, const Null& null) const {
     }
   }
   some.total *= observed_.all.squares / observed_.some.squares;
-  some.sizes = observed_.all.sizes;
+  if (!null.sizes_change) {
+    some.sizes = observed_.all.sizes;
+    return folder_.fold(some);
+  }
+  some.total = observed_.all.total;  // what detrending leaves moves with the item
+  for (std::size_t c = 0; c < some.sizes.size(); ++c) {
+    const auto count = [&](const Carried& of) {
+      return std::reduce(of.sizes[c].begin(), of.sizes[c].end());
+    };
+    const double ratio = count(observed_.all) / count(observed_.some);
+    for (double& size : some.sizes[c]) size *= ratio;
+  }
   return folder_.fold(some);
 }
 
@@ -128,17 +159,18 @@ std::vector<FoldSums> SampledFolder::permuted(std::int64_t classes, std::int64_t
   return draws;
 }
 
-// Never asked of a single item.
-std::vector<FoldSums> SampledFolder::turned(std::int64_t count, std::uint64_t seed) {
+std::vector<FoldSums> SampledFolder::shifted(std::int64_t classes, std::int64_t count,
+                                             std::uint64_t seed) {
+  assert(!positions_);
   if (scan_) {
-    const auto next = [](Folder& folder, base::Random& random) {
-      return folder.carry_turned(random);
+    const auto next = [classes](Folder& folder, base::Random& random) {
+      return folder.carry_shifted(classes, random);
     };
-    return draw(centred_, next, count, seed);
+    return draw(expect_shifted(classes), next, count, seed);
   }
   std::vector<FoldSums> draws;
   base::Random random(seed);
-  for (std::int64_t b = 0; b < count; ++b) draws.push_back(folder_.turned(random));
+  for (std::int64_t b = 0; b < count; ++b) draws.push_back(folder_.shifted(classes, random));
   return draws;
 }
 

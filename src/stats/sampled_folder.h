@@ -34,8 +34,9 @@ class SampledFolder {
   FoldSums observed();
   // `count` draws of a walk of permutations inside (item, residue class mod `classes`).
   std::vector<FoldSums> permuted(std::int64_t classes, std::int64_t count, std::uint64_t seed);
-  // `count` draws in which every item is turned circularly by its own random amount.
-  std::vector<FoldSums> turned(std::int64_t count, std::uint64_t seed);
+  // `count` draws in which every item's positions move by its own random multiple of `classes`
+  // (Folder::shifted). Never asked of a single item.
+  std::vector<FoldSums> shifted(std::int64_t classes, std::int64_t count, std::uint64_t seed);
 
  private:
   SampledFolder(const ScoreTable& table, std::vector<std::size_t> informative,
@@ -45,9 +46,11 @@ class SampledFolder {
   struct Null {
     Carried all;
     Carried some;
+    bool sizes_change = false;  // from draw to draw; else they are those observed
   };
   using Draw = std::function<Carried(Folder&, base::Random&)>;
   Null expect(std::int64_t classes);
+  Null expect_shifted(std::int64_t classes) const;
   FoldSums scale(Carried some, const Null& null) const;
   std::vector<FoldSums> draw(const Null& null, const Draw& next, std::int64_t count,
                              std::uint64_t seed);

@@ -69,6 +69,12 @@ ScoreTable simulate(const SimulatedAudit& audit, base::Random& random) {
     const double item = audit.item_sd * random.normal();
     const std::int64_t start = below(audit.start_range);
     double noise = audit.noise_sd * random.normal();
+    std::vector<double> own(static_cast<std::size_t>(audit.own_period));
+    if (audit.own_period > 0 && audit.own_chance > 0) {
+      for (double& x : own) x = random.uniform() < audit.own_chance ? audit.own_drop : 0;
+    } else if (audit.own_period > 0) {
+      own[static_cast<std::size_t>(below(audit.own_period))] = audit.own_drop;
+    }
     for (std::int64_t k = 0; k < audit.offsets; ++k) {
       const std::int64_t position = start + k;
       const double at = static_cast<double>(k);
@@ -80,7 +86,9 @@ ScoreTable simulate(const SimulatedAudit& audit, base::Random& random) {
                               : audit.phase_chance[static_cast<std::size_t>(group)];
       const double here =
           place.empty() ? 0 : place[static_cast<std::size_t>(position % audit.places)];
-      const double x = logit(base) + here + item + audit.depth_trend * along + walk + noise +
+      const double mine =
+          own.empty() ? 0 : own[static_cast<std::size_t>(position % audit.own_period)];
+      const double x = logit(base) + here + item - mine + audit.depth_trend * along + walk + noise +
                        audit.wave * wave_at(audit.wave_shape,
                                             2 * std::numbers::pi * at / audit.wave_length + phase);
       const double drop = audit.period > 0 && group == weak ? audit.drop : 0;

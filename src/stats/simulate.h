@@ -29,8 +29,12 @@ struct SimulatedAudit {
   double place_spread = 0;    // ... by up to this many logits either way (uniform)
   double noise_sd = 0;        // autocorrelated noise inside an item: stationary SD ...
   double noise_memory = 0.7;  // ... and correlation between neighbouring offsets
-  std::int64_t period = 0;    // 0: none
-  double drop = 0;            // probability taken from one random phase of the period
+  // Items with phases of their own: every item repeats with this period, wherever it starts ...
+  std::int64_t own_period = 0;
+  double own_drop = 0;      // ... weaker by this many logits at one random phase of its own ...
+  double own_chance = 0;    // ... or, when above 0, at each of its phases with this chance
+  std::int64_t period = 0;  // 0: none
+  double drop = 0;          // probability taken from one random phase of the period
   std::vector<double>
       phase_chance;         // instead of accuracy and drop: chance per phase (period of them)
   bool continuous = false;  // score = the logit plus standard normal noise; drop is in logits
