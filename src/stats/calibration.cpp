@@ -88,8 +88,8 @@ std::vector<Setting> null_settings() {
         {.items = items, .accuracy = 0.99, .own_period = 8, .own_drop = 10, .own_chance = 0.3});
   }
   for (const std::int64_t items : {6, 8}) {
-    own(fmt::format("{} items, each phase of 4 weak with chance 0.3", items),
-        {.items = items, .accuracy = 0.99, .own_period = 4, .own_drop = 10, .own_chance = 0.3});
+    own(fmt::format("{} items, one weak phase of 4", items),
+        {.items = items, .accuracy = 0.99, .own_period = 4, .own_drop = 10});
   }
   own("50 items, 20 offsets, one weak phase of 8",
       {.items = 50, .offsets = 20, .accuracy = 0.99, .own_period = 8, .own_drop = 10});
