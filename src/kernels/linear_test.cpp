@@ -83,6 +83,8 @@ TEST(Linear, BFloat16ProductsStayWithinTheRoundingOfTheirFactors) {
     EXPECT_LT(worst(got.dx, exact.dx, sizes.dx), kBound);
     EXPECT_LT(worst(got.dweight, exact.dweight, sizes.dweight), kBound);
     EXPECT_GT(worst(got.y, exact.y, sizes.y), 1e-5) << "rounded at all?";
+    EXPECT_GT(worst(got.dx, exact.dx, sizes.dx), 1e-5) << "rounded at all?";
+    EXPECT_GT(worst(got.dweight, exact.dweight, sizes.dweight), 1e-5) << "rounded at all?";
     EXPECT_LT(gap(differentiate(x, weight, dy).y, exact.y), 1e-4) << "float32 again afterwards";
   }
 }
