@@ -70,15 +70,33 @@ def interval(row, name, sign=""):
     return f"{points(row[value], sign)} [{bounds[0]} to {bounds[1]}]"
 
 
-def one_model(model):
+def at_ceiling(rows):
+    """As many cells of one value as columns say; every mitigation and plain alike."""
+    return len({(r["mean"], r["worst"], r["gap"]) for r in rows}) == 1
+
+
+def marked(row, name):
+    """A difference with its interval; an asterisk where it is significant after correction."""
+    text = interval(row, f"d_{name}", "+")
+    return text + ("*" if text and float(row[f"d_{name}_p_holm"]) <= 0.05 else "")
+
+
+def one_model(model, control):
     lines = ["| prompts | tokens per answer | mean % | worst phase % | gap | mean, difference | worst phase, difference | gap, difference |",
              "|---|---|---|---|---|---|---|---|"]
+    of_control = [row for row in read() if row["model"] == control]
     for row in read():
         if row["model"] != model:
             continue
         cells = [row["mitigation"], f"{float(row['tokens_per_answer']):.0f}"]
         cells += [interval(row, name) for name in ("mean", "worst", "gap")]
-        cells += [interval(row, f"d_{name}", "+") for name in ("mean", "worst", "gap")]
+        cells += [marked(row, name) for name in ("mean", "worst", "gap")]
+        lines.append("| " + " | ".join(cells) + " |")
+    if of_control and at_ceiling(of_control):
+        plain = of_control[0]
+        cells = [f"`{control}` (control), plain and all {len(of_control) - 1} others", "as above"]
+        cells += [interval(plain, name) for name in ("mean", "worst", "gap")]
+        cells += [interval(of_control[1], f"d_{name}", "+") for name in ("mean", "worst", "gap")]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -86,6 +104,13 @@ def one_model(model):
 def spread(values, sign=""):
     low, high = points(min(values), sign), points(max(values), sign)
     return low if low == high else f"{low} to {high}"
+
+
+def over_seeds(rows, name, sign=""):
+    """The seeds' values, and of their 95% intervals the lowest and the highest bound."""
+    value = name + ("_value" if name.startswith("d_") else "")
+    of = lambda key: [float(r[key]) for r in rows]
+    return f"{spread(of(value), sign)} [{points(min(of(name + '_low')), sign)}, {points(max(of(name + '_high')), sign)}]"
 
 
 def seeds(rows, name):
@@ -96,8 +121,10 @@ def seeds(rows, name):
 
 
 def by_design():
-    lines = ["| design (seeds) | prompts | tokens per answer | mean % | worst phase % | gap | mean, difference | worst phase, difference | of these significant | gap, difference |",
-             "|---|---|---|---|---|---|---|---|---|---|"]
+    columns = ["design (seeds)", "prompts", "tokens per answer", "mean %", "worst phase %", "gap"]
+    for name in ("mean", "worst phase", "gap"):
+        columns += [f"{name}, difference", "significant"]
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     groups = {}
     for row in read():
         design, found, _ = row["model"].partition("-seed")
@@ -105,21 +132,17 @@ def by_design():
             groups.setdefault(design, {}).setdefault(row["mitigation"], []).append(row)
     for design, mitigations in sorted(groups.items(), key=lambda g: g[0].startswith("full")):
         everything = [r for rows in mitigations.values() for r in rows]
-        if len({(r["mean"], r["worst"], r["gap"]) for r in everything}) == 1:  # as at a ceiling
-            row = everything[0]
-            cells = [f"{design} ({len(mitigations['plain'])})", f"plain and all {len(mitigations) - 1} others", "as above"]
-            cells += [points(row[name]) for name in ("mean", "worst", "gap")] + ["0.0", "0.0", "0 up, 0 down", "0.0"]
-            lines.append("| " + " | ".join(cells) + " |")
-            continue
+        ceiling = at_ceiling(everything)
         for mitigation, rows in mitigations.items():
-            of = lambda key: [float(r[key]) for r in rows]
-            cells = [f"{design} ({len(rows)})" if mitigation == "plain" else "", mitigation,
-                     f"{sum(of('tokens_per_answer')) / len(rows):.0f}", spread(of("mean")), spread(of("worst")), spread(of("gap"))]
-            if mitigation == "plain":
-                cells += [""] * 4
-            else:
-                cells += [spread(of("d_mean_value"), "+"), spread(of("d_worst_value"), "+"), seeds(rows, "worst"),
-                          spread(of("d_gap_value"), "+")]
+            if ceiling and mitigation not in ("plain", "restate"):
+                continue
+            names = [f"{design} ({len(rows)})" if mitigation == "plain" else "", mitigation]
+            tokens = f"{sum(float(r['tokens_per_answer']) for r in rows) / len(rows):.0f}"
+            if ceiling and mitigation == "restate":
+                names[1], tokens = f"all {len(mitigations) - 1} others", "as above"
+            cells = names + [tokens] + [over_seeds(rows, name) for name in ("mean", "worst", "gap")]
+            for name in ("mean", "worst", "gap"):
+                cells += ["", ""] if mitigation == "plain" else [over_seeds(rows, f"d_{name}", "+"), seeds(rows, name)]
             lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -128,7 +151,8 @@ def main():
     if len(sys.argv) > 1:
         write_csv([pathlib.Path(path) for path in sys.argv[1:]])
     write_tables(ROOT / "docs" / "mitigations.md",
-                 {"prompts: chunked-w4s4": lambda: one_model("chunked-w4s4"), "prompts: designs": by_design})
+                 {"prompts: chunked-w4s4": lambda: one_model("chunked-w4s4", "full-attention"),
+                  "prompts: designs": by_design})
 
 
 if __name__ == "__main__":
