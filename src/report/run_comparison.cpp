@@ -141,7 +141,8 @@ std::string run_comparison_text(const RunComparison& c) {
   text += aligned(rows);
   if (!c.pairs.empty()) {
     text += fmt::format(
-        "\nAgainst the reference on the same {}, points; p corrected for {} tests (Holm){}\n",
+        "\nAgainst the reference on the same {}, points; p corrected for {} tests (Holm); items "
+        "+/-: with more right answers than the reference, and with fewer{}\n",
         tokens_differ(c) ? "items and residues" : "prompts", c.tests,
         tokens_differ(c) ? "; tokens: sent per answer" : "");
     const bool tokens = tokens_differ(c);
@@ -169,8 +170,9 @@ std::string run_comparison_text(const RunComparison& c) {
 std::string runs_csv(const RunComparison& c) {
   std::string csv =
       "name,published,design,variant,seed,padding,mitigation,tokens_per_answer,modulus,items,"
-      "score,mean,mean_low,mean_high,worst,"
-      "worst_residue,best,gap,noise_gap,gap_p,period,period_p,verdict,window,stride,worst_phase,"
+      "score,mean,mean_low,mean_high,worst,worst_low,worst_high,"
+      "worst_residue,best,gap,gap_low,gap_high,noise_gap,gap_p,period,period_p,verdict,window,"
+      "stride,worst_phase,"
       "worst_phase_accuracy,phase_gap,bytes_per_token,cache_tokens,parameters,training_steps,"
       "training_tokens,training_seconds,training_loss,folder\n";
   for (const ComparedRun& run : c.runs) {
@@ -191,9 +193,13 @@ std::string runs_csv(const RunComparison& c) {
                    csv_number(r.mean.low),
                    csv_number(r.mean.high),
                    csv_number(r.worst.estimate.value),
+                   csv_number(r.worst.estimate.low),
+                   csv_number(r.worst.estimate.high),
                    csv_number(r.worst.group),
                    csv_number(r.best.estimate.value),
                    csv_number(r.gap.estimate.value),
+                   csv_number(r.gap.estimate.low),
+                   csv_number(r.gap.estimate.high),
                    csv_number(r.gap.noise),
                    csv_number(r.gap.p_value),
                    csv_number(r.period.value),
