@@ -207,6 +207,17 @@ TEST_F(Program, SaysWhenNoPeriodCouldBeNamedAndWhenMissingRepliesMayMakeTheCurve
               HasSubstr("Replies are missing at some residues more than at others"));
 }
 
+TEST_F(Program, AFileSizeLimitIsSaidAsAFullDiskIs) {
+  std::vector<stats::PublishedRun> runs;
+  write("models.json", models_file(24, runs));
+  const Outcome outcome =
+      run("analyze models.json --out report --permutations 99 -q", ".out", "ulimit -f 1 && ");
+  EXPECT_EQ(outcome.code, 4) << "killed by a signal: -1 or 153; " << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("File too large"));
+  EXPECT_FALSE(fs::exists(folder_ / "report"));
+  fmt::print("{}", outcome.err);
+}
+
 TEST_F(Program, KeepsStdoutForTheResult) {
   write("c.csv", "residue,correct,n\n0,9,10\n1,3,10\n2,9,10\n3,4,10\n");
   const Outcome loud = run("analyze c.csv --json");

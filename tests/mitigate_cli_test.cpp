@@ -219,13 +219,61 @@ TEST_F(MitigateCli, AStoppedVoteGoesOnWhereItWasAndAnotherMitigationIsRefused) {
   EXPECT_THAT(other.err, HasSubstr("options.mitigation.votes (4, now 2)"));
   const Outcome plain = run(audit + "--resume run");
   EXPECT_EQ(plain.code, 2);
-  EXPECT_THAT(plain.err, HasSubstr("options.mitigation"));
+  EXPECT_THAT(plain.err, HasSubstr("expected --mitigate majority to go on with run, got plain"));
+  const Outcome unlike = run(audit + "--mitigate restate --records 8 --resume run");
+  EXPECT_EQ(unlike.code, 2);
+  EXPECT_THAT(unlike.err, AllOf(HasSubstr("got --mitigate restate"), Not(HasSubstr("language"))));
   const Outcome resumed = run(audit + "--mitigate majority --resume run");
   ASSERT_EQ(resumed.code, 3) << resumed.err;
   EXPECT_EQ(read("run/journal.jsonl"), answers);
   const std::int64_t asked = completions(server) - before;
   fmt::print("{} of 768 votes asked again\n", asked);
   EXPECT_LT(asked, 450);
+}
+
+TEST_F(MitigateCli, AnAnalysisOfAMitigatedRunSaysSoAndSingleVotesAreRefused) {
+  scripted::ScriptedServer server(scripted::vllm_engine(test::weak_lookup(), "kvphase"));
+  const std::string audit = fmt::format("audit {} {}", server.url(), kLookup);
+  ASSERT_EQ(run(audit + "--mitigate random-padding --out random").code, 0);
+  ASSERT_EQ(run(audit + "--mitigate majority --out majority").code, 3);
+  for (const char* what : {"random", "random/journal.jsonl"}) {
+    const Outcome outcome = run(fmt::format("analyze {} --out again", what));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("kvphase journal, mitigation random-padding")) << what;
+    EXPECT_EQ(result("again").design.mitigation, "random-padding");
+    EXPECT_THAT(result("again").title, HasSubstr("mitigation random-padding"));
+    EXPECT_THAT(read("again/report.html"), HasSubstr("mitigation random-padding"));
+    const std::string& step = result("again").verdict.next_step;
+    EXPECT_THAT(step, HasSubstr("With these prompts (random-padding)"));
+    EXPECT_THAT(step, Not(HasSubstr("repeat key facts")));
+    fmt::print("{}: {}\n", what, step);
+    fs::remove_all(folder_ / "again");
+  }
+  EXPECT_EQ(run("analyze majority/journal.jsonl -q").code, 3);
+  const Outcome votes = run("analyze majority/votes.jsonl");
+  EXPECT_EQ(votes.code, 2);
+  EXPECT_THAT(votes.err, HasSubstr("single votes"));
+  EXPECT_THAT(votes.err, HasSubstr("analyze majority, whose journal.jsonl has the answers"));
+  fs::remove(folder_ / "majority/journal.jsonl");
+  EXPECT_THAT(run("analyze majority/votes.jsonl").err, HasSubstr("--resume majority"));
+}
+
+TEST_F(MitigateCli, ItemsThatAreRoundedUpAreNamed) {
+  scripted::ScriptedServer server(scripted::vllm_engine(test::weak_lookup(), "kvphase"));
+  const Outcome outcome =
+      run(fmt::format("audit {} --modulus 8 --items 20 --demonstrations 2 -q --mitigate "
+                      "random-padding --out run",
+                      server.url()));
+  EXPECT_THAT(outcome.err, HasSubstr("24 items are asked, not 20: a multiple of the 8 residues"));
+  ASSERT_EQ(result("run").context.warnings.size(), 1U);
+  EXPECT_THAT(read("run/report.html"), HasSubstr("24 items are asked, not 20"));
+  const Outcome as_many = run(fmt::format(
+      "audit {} --modulus 8 --items 24 --demonstrations 2 -q --out plain", server.url()));
+  EXPECT_THAT(as_many.err, Not(HasSubstr("items are asked")));
+  EXPECT_TRUE(result("plain").context.warnings.empty());
+  const Outcome words = run(
+      fmt::format("audit {} --task needle --items 9 --modulus 8 -q --out needle", server.url()));
+  EXPECT_THAT(words.err, HasSubstr("items are asked, not 9")) << words.err;
 }
 
 TEST_F(MitigateCli, HelpAndDocumentationSayWhatTheTableSays) {
@@ -250,6 +298,7 @@ TEST_F(MitigateCli, OptionsThatMeanNothingAreRefused) {
   const std::pair<const char*, const char*> cases[] = {
       {"--votes 4", "only with --mitigate majority"},
       {"--mitigate list --passages 2", "only with --mitigate retrieve"},
+      {"--mitigate retrieve --key-facts 2", "only with --mitigate list or restate"},
       {"--mitigate lists", "did you mean 'list'"},
       {"--mitigate majority --sequential", "leave it out"},
       {"--mitigate list --key-facts 9", "at most the 5 key facts"}};

@@ -481,6 +481,7 @@ std::string make_title(const Dataset& data) {
   std::string title = data.name;
   if (!data.task.empty()) title += (title.empty() ? "" : " on ") + data.task;
   if (!data.padding.empty()) title += fmt::format(" ({} padding)", data.padding);
+  if (!data.mitigation.empty()) title += fmt::format(", mitigation {}", data.mitigation);
   return title;
 }
 
@@ -529,6 +530,7 @@ Result analyse(const Dataset& data, const AnalysisOptions& options) {
   r.design = {.task = data.task,
               .padding = data.padding,
               .modulus = data.modulus,
+              .mitigation = data.mitigation,
               .options = options.task_options};
   r.notes = data.notes;
   const std::optional<std::int64_t> window = options.window ? options.window : data.window;

@@ -176,9 +176,17 @@ std::string summary_sentence(const RunComparison& comparison) {
                                 raised.size(), mitigated, raised.empty() ? "" : ": ",
                                 fmt::join(raised, ", ")));
   }
+  if (parts.empty()) {
+    const auto audits = std::ranges::count(comparison.runs, false, &ComparedRun::published);
+    if (audits == 0) return "Nothing to compare.";
+    return fmt::format(
+        "{} audit{} of mended prompts, none beside the same model's plain prompts: no difference "
+        "is tested.",
+        audits, audits == 1 ? "" : "s");
+  }
   std::string sentence = fmt::format("{}.", fmt::join(parts, "; "));
-  if (!parts.empty()) sentence.front() = static_cast<char>(std::toupper(sentence.front()));
-  return parts.empty() ? "Nothing to compare." : sentence;
+  sentence.front() = static_cast<char>(std::toupper(sentence.front()));
+  return sentence;
 }
 
 }  // namespace kvphase::audit

@@ -98,6 +98,10 @@ TEST(RunComparison, SaysWhatTheRunsShowTogether) {
               HasSubstr("The stride is the period found in 1 of 2 audits of chunked models; a "
                         "period is found in 0 of 1 audits of full-attention models; the lowest "
                         "worst residue is 10.0% of b."));
+  record::RunComparison mended;
+  mended.runs.push_back(c.runs[0]);
+  mended.runs[0].result.design.mitigation = "restate";
+  EXPECT_THAT(summary_sentence(mended), HasSubstr("1 audit of mended prompts, none beside"));
 }
 
 }  // namespace

@@ -168,6 +168,13 @@ std::string periodic_step(const Result& r, const VerdictInput& input) {
         "nothing needs to change; say so with --require 'worst>=X'.",
         value(r, worst.estimate.value));
   }
+  if (!r.design.mitigation.empty()) {
+    return fmt::format(
+        "With these prompts ({}) too, judge this model by its worst phase, not by its mean: "
+        "kvphase compare PLAIN THIS says what they gain over plain ones, docs/mitigations.md what "
+        "others did.",
+        r.design.mitigation);
+  }
   return "Judge this model by its worst phase, not by its mean: repeat key facts near the end or "
          "at several positions, and confirm the two extreme phases on fresh items before quoting "
          "the gap (kvphase analyze --confirm).";

@@ -91,7 +91,9 @@ ExitCode analyze(const AnalyzeOptions& options, const Session& session) {
   }
   // Refused before the work is done, written after it.
   if (!options.out.empty()) base::check_new_folder(options.out, "analyze");
-  console.progress(fmt::format("{}: read as {}", options.file.string(), list.front().origin));
+  const std::string& mitigation = list.front().mitigation;
+  console.progress(fmt::format("{}: read as {}{}", options.file.string(), list.front().origin,
+                               mitigation.empty() ? "" : ", mitigation " + mitigation));
   ExitCode code = kSuccess;
   base::Json all = base::Json::array();
   std::vector<report::JunitSuite> suites;

@@ -27,6 +27,7 @@ AuditOutcome audit_checkpoint(const CheckpointAudit& audit, const AuditSettings&
         audit.checkpoint.string());
   }
   mitigation_options(audit.mitigation, settings.seed, {});
+  check_resumed_mitigation(settings, audit.mitigation.name);
   std::unique_ptr<task::Task> task = std::make_unique<task::LookupTask>(
       lookup_options(audit.task, trained_language(audit.checkpoint), settings.seed));
   const std::int64_t threads = audit.threads > 0
@@ -45,7 +46,8 @@ AuditOutcome audit_checkpoint(const CheckpointAudit& audit, const AuditSettings&
                          .items_at_once = {},
                          .server = {},
                          .ask_again = {},
-                         .annotate = {}},
+                         .annotate = {},
+                         .wanted_items = audit.task.items},
                         settings, session);
 }
 

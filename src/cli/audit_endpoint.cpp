@@ -142,6 +142,8 @@ Proven prove_a_form(EndpointTask made, std::size_t form, const std::vector<Promp
 EndpointOutcome audit_endpoint(const EndpointAudit& audit, const AuditSettings& settings,
                                const Session& session) {
   check_settings(settings);
+  mitigation_options(audit.mitigation, settings.seed, {});
+  check_resumed_mitigation(settings, audit.mitigation.name);
   const EndpointChoices& choices = audit.choices;
   if (choices.retry_errors && (!settings.resume || settings.sequential)) {
     throw base::usage_error("audit", "expected --retry-errors with --resume {}, got it {}",
@@ -223,7 +225,8 @@ EndpointOutcome audit_endpoint(const EndpointAudit& audit, const AuditSettings& 
       .server = server_json(made, positions, choices, *client),
       .ask_again = {},
       .keep_top = audit.keep_top,
-      .annotate = annotate};
+      .annotate = annotate,
+      .wanted_items = audit.task.task.items};
   if (choices.retry_errors) subject.ask_again = endpoint::may_ask_again;
   try {
     outcome.audit = run_and_report(subject, settings, session);

@@ -18,6 +18,7 @@
 #include "record/table.h"
 #include "report/write.h"
 #include "task/mitigate.h"
+#include "task/position_design.h"
 
 namespace kvphase::cli {
 namespace {
@@ -90,21 +91,16 @@ record::Result analyse_observations(std::span<const record::Observation> observa
   data.name = context.model_name;
   data.task = task.name();
   data.padding = task.padding();
+  data.mitigation = task.mitigation();
   // On staggered grids no phase is the boundary of every head, and relative phases have no names:
   // none is marked.
   if (!traits.staggered_grid && !subject.relative) data.window = traits.window;
   data.stride = traits.stride;
   data.positions = run.plan.positions;
-  std::string title;
-  if (const std::string mitigation = task.mitigation(); !mitigation.empty()) {
-    title = fmt::format("{} on {} ({} padding), mitigation {}", data.name, data.task, data.padding,
-                        mitigation);
-  }
   const audit::AnalysisOptions options{.stride = settings.stride,
                                        .seed = settings.seed,
                                        .min_accuracy = settings.min_accuracy,
                                        .requirements = settings.requirements,
-                                       .title = title,
                                        .context = context,
                                        .task_options = task.options()};
   const std::vector<std::int64_t> residues = task.residues();
@@ -210,6 +206,25 @@ void check_settings(const AuditSettings& settings) {
   }
 }
 
+void check_resumed_mitigation(const AuditSettings& settings, const std::string& mitigation) {
+  if (!settings.resume) return;
+  const std::filesystem::path path = settings.out / "manifest.json";
+  const base::Json manifest = base::parse_json(base::read_file(path), path.string());
+  const auto at = base::Json::json_pointer("/options/mitigation/name");
+  const std::string begun =
+      manifest.is_object() && manifest.contains(at) && manifest.at(at).is_string()
+          ? manifest.at(at).get<std::string>()
+          : "";
+  if (begun == mitigation) return;
+  const auto named = [](const std::string& name) {
+    return name.empty() ? std::string("plain prompts") : "--mitigate " + name;
+  };
+  throw base::usage_error("audit",
+                          "expected {} to go on with {}, got {}; --resume takes the options that "
+                          "the run was begun with",
+                          named(begun), settings.out.string(), named(mitigation));
+}
+
 void check_stride(const lm::ModelTraits& traits, const AuditSettings& settings,
                   std::int64_t modulus) {
   if (traits.stride && settings.stride && *traits.stride != *settings.stride) {
@@ -235,6 +250,9 @@ AuditOutcome run_and_report(const AuditSubject& subject, const AuditSettings& se
                             "expected a fixed number of items with --mitigate majority, got "
                             "--sequential; leave it out");
   }
+  const std::string rounded = task::rounded_items(subject.wanted_items.value_or(task.items()),
+                                                  task.items(), task.modulus());
+  if (!rounded.empty()) session.console.warning(rounded);
   const audit::SequentialAuditOptions sequential = sequential_options(subject, settings, traits);
   audit::SequentialAudit stopped;
   if (settings.sequential) {
@@ -254,7 +272,8 @@ AuditOutcome run_and_report(const AuditSubject& subject, const AuditSettings& se
   AuditOutcome outcome{.complete = run.complete, .stopped = run.stopped};
   if (!run.complete) return outcome;
 
-  const record::RunContext context = context_of(subject, run, session);
+  record::RunContext context = context_of(subject, run, session);
+  if (!rounded.empty()) context.warnings.push_back(rounded);
   std::vector<record::Observation> answers;
   if (task.votes() > 1) answers = count_votes(subject, settings, run);
   if (settings.sequential) {

@@ -50,6 +50,7 @@ struct AuditSubject {
   bool keep_top = false;                              // likewise
   // Adds what only the caller knows to the record, before it is written.
   std::function<void(const audit::AuditRun&, record::Result&)> annotate;
+  std::optional<std::int64_t> wanted_items;  // --items; the task may ask more, and that is said
 };
 
 struct AuditOutcome {
@@ -60,6 +61,9 @@ struct AuditOutcome {
 
 // What can be refused before a model is loaded or asked.
 void check_settings(const AuditSettings& settings);
+// Resuming: the mitigation must be the one that the run was begun with. Said before anything that
+// another mitigation brings along: longer prompts, other items.
+void check_resumed_mitigation(const AuditSettings& settings, const std::string& mitigation);
 // Of a model whose traits are known; the task's modulus must be a multiple of the stride.
 void check_stride(const lm::ModelTraits& traits, const AuditSettings& settings,
                   std::int64_t modulus);

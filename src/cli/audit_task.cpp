@@ -1,6 +1,9 @@
 #include "cli/audit_task.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -65,8 +68,10 @@ std::optional<task::MitigationOptions> mitigation_options(const MitigationChoice
   const auto only_of = [&](const std::optional<std::int64_t>& given, const char* option,
                            std::initializer_list<Mitigation> of) {
     if (!given || (chosen && std::ranges::find(of, *chosen) != of.end())) return;
+    std::vector<std::string_view> names;
+    for (const Mitigation mitigation : of) names.push_back(task::info_of(mitigation).name);
     throw base::usage_error("audit", "expected {} only with --mitigate {}, got it with {}", option,
-                            task::info_of(*of.begin()).name,
+                            fmt::join(names, " or "),
                             chosen ? std::string(task::info_of(*chosen).name) : "plain prompts");
   };
   only_of(c.facts, "--key-facts", {Mitigation::kList, Mitigation::kRestate});

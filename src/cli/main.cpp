@@ -178,5 +178,7 @@ int run(int count, char** words) {
 
 int main(int count, char** words) {
   kvphase::cli::install_interrupt_handler(true);
+  // Past a file-size limit (ulimit -f) a write is to fail as on a full disk, with its message.
+  std::signal(SIGXFSZ, SIG_IGN);
   return kvphase::cli::run(count, words);
 }

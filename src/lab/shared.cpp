@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "task/position_design.h"
 
 namespace kvphase::lab {
 
@@ -18,11 +19,8 @@ void check_stride(std::int64_t stride, std::int64_t modulus, std::string_view sc
 
 void warn_of_rounded_items(std::int64_t wanted, std::int64_t asked, std::int64_t modulus,
                            record::RunContext& context) {
-  if (wanted == asked) return;
-  context.warnings.push_back(
-      fmt::format("{} items are asked, not {}: a multiple of the {} residues, so that target "
-                  "positions are alike at all of them",
-                  asked, wanted, modulus));
+  std::string text = task::rounded_items(wanted, asked, modulus);
+  if (!text.empty()) context.warnings.push_back(std::move(text));
 }
 
 std::vector<std::string> names_of_phases(std::int64_t stride) {

@@ -87,34 +87,69 @@ void add_run_facts(const fs::path& result, Dataset& data, bool keep_modulus) {
   data.name = record.context.model_name;
   data.task = record.design.task;
   data.padding = record.design.padding;
+  data.mitigation = record.design.mitigation;
   if (!keep_modulus && record.design.modulus > 1) data.modulus = record.design.modulus;
   for (const std::optional<Folded>& folded : {record.folded, record.other_stride}) {
     if (folded && folded->source == "model") data.stride = folded->stride;
   }
 }
 
-// What a sequential audit leaves was stopped by its own answers: no fixed-size test may read it.
-void refuse_sequential(const fs::path& manifest) {
+constexpr const char* kJournal = "journal.jsonl";
+constexpr const char* kVotes = "votes.jsonl";  // of --mitigate majority (cli/audit_run.cpp)
+
+// What the manifest beside a run's journal tells: the mitigation's name, empty for plain prompts
+// and where there is none. Throws for what a sequential audit leaves, which was stopped by its own
+// answers: no fixed-size test may read it.
+std::string mitigation_of_run(const fs::path& folder) {
+  const fs::path manifest = folder / "manifest.json";
   std::error_code ignored;
-  if (!fs::exists(manifest, ignored)) return;
+  if (!fs::exists(manifest, ignored)) return "";
   const base::Json json = base::parse_json(base::read_file(manifest), manifest.string());
-  if (json.is_object() && json.contains("sequential")) {
+  if (!json.is_object()) return "";
+  if (json.contains("sequential")) {
     throw base::usage_error("analyze",
                             "expected a run of fixed size, got the sequential audit {}, for which "
                             "no p-value would hold; its result.json has the e-value",
-                            manifest.parent_path().string());
+                            folder.string());
   }
+  const auto name = base::Json::json_pointer("/options/mitigation/name");
+  if (!json.contains(name) || !json.at(name).is_string()) return "";
+  return json.at(name).get<std::string>();
+}
+
+// A journal by itself. One that lies in a run's folder says what its prompts went through, and
+// single votes are no answers.
+Dataset import_lone_journal(const fs::path& path, const ImportOptions& options) {
+  std::string mitigation;
+  if (path.filename() == kJournal || path.filename() == kVotes) {
+    mitigation = mitigation_of_run(path.parent_path());
+    if (path.filename() == kVotes && !mitigation.empty()) {
+      const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+      std::error_code ignored;
+      throw base::usage_error(
+          "analyze",
+          "expected answers, got {}: single votes, several of one answer, whose gap is that of "
+          "plain prompts; {}",
+          path.string(),
+          fs::exists(folder / kJournal, ignored)
+              ? fmt::format("analyze {}, whose {} has the answers", folder.string(), kJournal)
+              : fmt::format("finish the audit with --resume {}, then analyze that folder",
+                            folder.string()));
+    }
+  }
+  Dataset data = import_journal(path, options);
+  data.mitigation = std::move(mitigation);
+  return data;
 }
 
 std::vector<Dataset> import_folder(const fs::path& folder, const ImportOptions& options) {
-  const fs::path journal = folder / "journal.jsonl";
+  const fs::path journal = folder / kJournal;
   std::error_code ignored;
   if (!fs::exists(journal, ignored)) {
     throw base::usage_error("analyze", "expected a file or a run folder with journal.jsonl, got {}",
                             folder.string());
   }
-  refuse_sequential(folder / "manifest.json");
-  Dataset data = import_journal(journal, options);
+  Dataset data = import_lone_journal(journal, options);
   add_run_facts(folder / "result.json", data, options.modulus.has_value());
   std::vector<Dataset> list;
   list.push_back(std::move(data));
@@ -128,7 +163,7 @@ std::vector<Dataset> import_any(const fs::path& path, const ImportOptions& optio
   if (line.starts_with("{\"item\":") && line.find("\"target_position\":") != std::string::npos &&
       line.find("\"class\":") != std::string::npos) {
     std::vector<Dataset> list;
-    list.push_back(import_journal(path, options));
+    list.push_back(import_lone_journal(path, options));
     return list;
   }
   if (line.front() != '{' && line.front() != '[') {

@@ -52,7 +52,8 @@ struct Dataset {
   std::string name;    // the model's, or the file's
   std::string origin;  // "counts JSON" | "kvphase journal" | ...: what the file was taken for
   std::string task;
-  std::string padding;  // "prefix" | "in-sequence" | "around-target" | "" when unknown
+  std::string padding;     // "prefix" | "in-sequence" | "around-target" | "" when unknown
+  std::string mitigation;  // what the prompts went through (task/mitigate.h); empty: plain
   std::optional<std::int64_t> window;  // W and S, where the file tells
   std::optional<std::int64_t> stride;
   std::int64_t modulus = 0;  // R

@@ -1,9 +1,20 @@
 #include "task/position_design.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 
 namespace kvphase::task {
+
+std::string rounded_items(std::int64_t wanted, std::int64_t asked, std::int64_t modulus) {
+  if (wanted == asked) return "";
+  return fmt::format(
+      "{} items are asked, not {}: {}, so that target positions are alike at all of them", asked,
+      wanted,
+      asked % modulus == 0 ? fmt::format("a multiple of the {} residues", modulus)
+                           : fmt::format("full groups over the {} residues", modulus));
+}
 
 std::int64_t least_room(std::int64_t modulus) { return 2 * modulus - 1; }
 

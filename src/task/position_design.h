@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace kvphase::task {
@@ -20,6 +21,9 @@ struct PositionDesign {
   std::int64_t room = 49;     // base positions 0..room-1 are allowed; at least 2R-1
   std::int64_t items = 576;   // a multiple of R
 };
+
+// What to tell where a task asks another number of items than was wanted; empty: it asks as many.
+std::string rounded_items(std::int64_t wanted, std::int64_t asked, std::int64_t modulus);
 
 // Smallest room that the design needs: 2R-1.
 std::int64_t least_room(std::int64_t modulus);
