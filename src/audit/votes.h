@@ -12,7 +12,8 @@
 namespace kvphase::audit {
 
 // How answers are told apart: letter case (A-Z), white space around, and quotes, backticks,
-// asterisks and final periods do not count; nor does what follows the first line.
+// asterisks and final periods do not count; nor does what follows the first line: what the tasks'
+// graders count alike. A retest has no grader and joins less (guard/normalise.h).
 std::string vote_of(const std::string& answer);
 
 // Observation n*votes+v is version v of prompt n, v tokens further on: so its residue is v more

@@ -71,8 +71,13 @@ Action add_guard(CLI::App& app) {
       ->capture_default_str();
   app.add_option(
          "--policy", a->policy,
-         "report: the reply to the prompt as it came; majority: the most frequent answer's; "
+         "report: the reply to the prompt as it came; majority: the answer of most offsets; "
          "refuse: status 422 unless all agree")
+      ->capture_default_str();
+  app.add_option("--repeats", o.guard.repeats,
+                 "Replies per offset once two differ; with 4 at 4 offsets the reply says whether "
+                 "the answer follows the offset or is random")
+      ->check(CLI::Range(std::int64_t{1}, guard::kMostRepeats).description(""))
       ->capture_default_str();
   app.add_option("--sample", o.sample,
                  "Share of requests without a stream that are guarded unasked (default 0)")

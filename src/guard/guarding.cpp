@@ -4,18 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
-#include "base/error.h"
-#include "base/nearest.h"
+#include "base/json.h"
 #include "guard/dispute.h"
 
 namespace kvphase::guard {
 namespace {
 
 using base::Json;
-
-constexpr Policy kPolicies[] = {Policy::kReport, Policy::kMajority, Policy::kRefuse};
 
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -26,327 +22,224 @@ Json parse(std::string_view text) {
   return json.is_discarded() ? Json() : json;
 }
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+// The version that speaks for an offset: the lowest with an answer; empty: none has one.
+std::optional<std::int64_t> speaker(std::span<const VersionReply> replies,
+                                    std::span<const Reply> answers, std::int64_t offset) {
+  std::optional<std::int64_t> version;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].offset != offset || !answers[i].answered()) continue;
+    version = std::min(version.value_or(replies[i].version), replies[i].version);
+  }
+  return version;
 }
 
-// The text that stands first in the prompt, to put filler in front of; null with `why` filled.
-Json* first_text(Json& body, bool chat, std::string& why) {
-  if (body.contains("n") && body["n"] != 1) why = "it asks for more than one answer";
-  for (const char* key : {"tools", "functions"}) {
-    if (body.contains(key) && !body[key].empty()) why = "it offers tools";
-  }
-  if (!why.empty()) return nullptr;
-  if (!chat) {
-    if (body.contains("prompt") && body["prompt"].is_string()) return &body["prompt"];
-    why = "its prompt is no text";
-    return nullptr;
-  }
-  if (!body.contains("messages") || !body["messages"].is_array() || body["messages"].empty()) {
-    why = "it has no messages";
-    return nullptr;
-  }
-  for (Json& message : body["messages"]) {
-    if (!message.is_object() || !message.contains("content") || !message["content"].is_string()) {
-      why = "a message is no text";
-      return nullptr;
+// The answers of the versions that speak for their offsets: those of one offset are to one prompt.
+std::vector<Reply> spoken(std::span<const VersionReply> replies, std::span<const Reply> answers,
+                          std::int64_t k) {
+  std::vector<Reply> all;
+  for (std::int64_t offset = 0; offset < k; ++offset) {
+    const std::optional<std::int64_t> version = speaker(replies, answers, offset);
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      if (answers[i].offset == offset && replies[i].version == version) all.push_back(answers[i]);
     }
   }
-  return &body["messages"][0]["content"];
+  return all;
 }
 
-// What a reply says, where it says something.
-struct Said {
-  std::string text;
-  bool cut = false;
-  std::optional<std::int64_t> prompt_tokens;
-  std::int64_t completion_tokens = 0;
-};
-
-std::optional<Said> read_reply(const VersionReply& reply) {
-  if (reply.status / 100 != 2) return std::nullopt;
-  const Json body = parse(reply.body);
-  if (!body.is_object() || !body.contains("choices") || !body["choices"].is_array() ||
-      body["choices"].empty() || !body["choices"][0].is_object()) {
-    return std::nullopt;
+// One answer for each offset that has any.
+std::vector<Reply> votes_of(std::span<const Reply> spoken, const Agreement& repeats) {
+  std::vector<Reply> votes;
+  for (const Reply& reply : spoken) {
+    if (!reply.answered()) continue;
+    const OffsetAnswers& at = repeats.offsets[static_cast<std::size_t>(reply.offset)];
+    const bool wins =
+        !at.most_frequent || normalised(reply.answer) == repeats.groups[*at.most_frequent].answer;
+    const bool voted = std::ranges::find(votes, reply.offset, &Reply::offset) != votes.end();
+    if (wins && !voted) votes.push_back(reply);
   }
-  const Json& choice = body["choices"][0];
-  Said said;
-  if (choice.contains("text") && choice["text"].is_string()) {
-    said.text = choice["text"].get<std::string>();
-  } else if (choice.contains("message") && choice["message"].is_object() &&
-             choice["message"].contains("content") && choice["message"]["content"].is_string()) {
-    said.text = choice["message"]["content"].get<std::string>();
-  } else {
-    return std::nullopt;
-  }
-  said.cut = choice.contains("finish_reason") && choice["finish_reason"] == "length";
-  if (body.contains("usage") && body["usage"].is_object()) {
-    const auto count = [&](const char* key) -> std::optional<std::int64_t> {
-      const Json& usage = body["usage"];
-      if (!usage.contains(key) || !usage[key].is_number_integer()) return std::nullopt;
-      return usage[key].get<std::int64_t>();
-    };
-    said.prompt_tokens = count("prompt_tokens");
-    said.completion_tokens = count("completion_tokens").value_or(0);
-  }
-  return said;
+  return votes;
 }
 
-// How many tokens each prompt is longer than the first; empty: a count is missing.
-std::vector<std::int64_t> shifts_of(std::span<const VersionReply> replies) {
-  std::vector<std::int64_t> shifts;
-  std::optional<std::int64_t> first;
-  for (const VersionReply& reply : replies) {
-    const std::optional<Said> said = read_reply(reply);
-    if (!said || !said->prompt_tokens) return {};
-    if (!first) first = said->prompt_tokens;
-    shifts.push_back(*said->prompt_tokens - *first);
+// All answers with their replies, the votes' groups first.
+std::vector<AnswerGroup> answers_of(const Agreement& votes, const Agreement& all) {
+  std::vector<AnswerGroup> answers;
+  for (const AnswerGroup& group : votes.groups) {
+    answers.push_back(*std::ranges::find(all.groups, group.answer, &AnswerGroup::answer));
   }
-  return shifts;
-}
-
-// Of each reply: what its count says where that makes sense of all of them, else its order.
-struct Offsets {
-  std::vector<std::int64_t> of;
-  bool verified = false;  // by counts, and each of 0..k-1 is there
-};
-
-Offsets offsets_of(std::span<const VersionReply> replies, std::int64_t k) {
-  Offsets offsets{.of = shifts_of(replies)};
-  const auto in_range = [k](std::int64_t shift) { return shift >= 0 && shift < k; };
-  if (!offsets.of.empty() && std::ranges::all_of(offsets.of, in_range)) {
-    offsets.verified = true;
-    for (std::int64_t o = 0; o < k; ++o) {
-      offsets.verified = offsets.verified && std::ranges::find(offsets.of, o) != offsets.of.end();
+  for (const AnswerGroup& group : all.groups) {
+    if (std::ranges::find(answers, group.answer, &AnswerGroup::answer) == answers.end()) {
+      answers.push_back(group);
     }
   }
-  if (offsets.verified) return offsets;
-  offsets.of.clear();
-  for (std::int64_t i = 0; i < std::ssize(replies); ++i) offsets.of.push_back(std::min(i, k - 1));
-  return offsets;
+  return answers;
 }
 
 Json guard_json(const Guarded& g, Policy policy) {
   Json answers = Json::array();
-  for (const AnswerGroup& group : g.agreement.groups) {
+  for (const AnswerGroup& group : g.answers) {
     Json json = {{"replies", group.replies}, {"offsets", group.offsets}};
-    if (&group != &g.agreement.groups[0]) {
-      json["disputed"] = marked(dispute(g.agreement.groups[0].answer, group.answer).second);
+    if (&group != g.answers.data()) {
+      json["disputed"] = marked(dispute(g.answers[0].answer, group.answer).second);
     }
     answers.push_back(std::move(json));
   }
+  Json unsteady = Json::array();
+  for (std::size_t o = 0; o < g.repeats.offsets.size(); ++o) {
+    if (!g.repeats.offsets[o].steady) unsteady.push_back(o);
+  }
+  const bool differ = g.verdict == "disagree";
   return {{"verdict", g.verdict},
           {"policy", name_of(policy)},
-          {"offsets", std::ssize(g.agreement.offsets)},
+          {"offsets", std::ssize(g.votes.offsets)},
+          {"replies", g.asked},
           {"positions", g.positions_verified ? "verified" : "unverified"},
-          {"answered_by_offset", g.answered_by},
-          {"differing_offsets", g.agreement.differ},
-          {"unanswered_offsets", g.agreement.unanswered},
+          {"answered_by_offset", g.answered_by ? Json(*g.answered_by) : Json()},
+          {"differing_offsets", g.votes.differ},
+          {"unanswered_offsets", g.votes.unanswered},
+          {"unsteady_offsets", unsteady},
+          {"cause", differ ? Json(name_of(g.repeats.verdict)) : Json()},
+          {"p", differ && g.repeats.test.p ? Json(*g.repeats.test.p) : Json()},
           {"answers", answers},
           {"extra_prompt_tokens", g.extra_prompt_tokens},
           {"extra_completion_tokens", g.extra_completion_tokens}};
 }
 
-// Which reply is given; past the end: none has an answer. Groups stand by their replies, of equals
-// the one with the lowest offset first.
-std::size_t chosen(const std::vector<Reply>& answers, const Agreement& a, Policy policy) {
+// The answer that is given; empty: there is none.
+std::optional<std::size_t> chosen(std::span<const Reply> answers, const Guarded& g, Policy policy) {
+  if (g.votes.groups.empty()) return std::nullopt;
   if (policy == Policy::kReport && answers[0].answered()) return 0;
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (answers[i].answered() && normalised(answers[i].answer) == a.groups[0].answer) return i;
+    if (answers[i].answered() && normalised(answers[i].answer) == g.votes.groups[0].answer) {
+      return i;
+    }
   }
-  return answers.size();
+  return std::nullopt;
+}
+
+void add_headers(Guarded& g) {
+  const std::int64_t most = g.votes.groups.empty() ? 0 : g.votes.groups[0].replies;
+  g.headers = {{"X-Kvphase-Guard", g.verdict},
+               {"X-Kvphase-Guard-Replies", fmt::format("{}/{}", most, g.votes.offsets.size())},
+               {"X-Kvphase-Guard-Positions", g.positions_verified ? "verified" : "unverified"}};
+  if (!g.votes.differ.empty()) {
+    g.headers.emplace_back("X-Kvphase-Guard-Differ",
+                           fmt::format("{}", fmt::join(g.votes.differ, " ")));
+  }
+}
+
+Json error_json(std::string_view message, std::string_view code) {
+  constexpr std::string_view kScope = "[guard] ";
+  if (message.starts_with(kScope)) message.remove_prefix(kScope.size());
+  return {{"error",
+           {{"message", fmt::format("{}{}", kScope, message)},
+            {"type", "kvphase_guard"},
+            {"param", nullptr},
+            {"code", code}}}};
+}
+
+void refuse(Guarded& g, std::int64_t k, Policy policy) {
+  g.outcome = Outcome::kRefused;
+  g.passed_on.reset();
+  g.answered_by.reset();
+  g.status = 422;  // not 409 or 5xx: clients ask those again by themselves
+  Json body =
+      error_json(fmt::format("expected one answer at {} offsets, got {}", k,
+                             g.verdict == "disagree"
+                                 ? fmt::format("{}", g.answers.size())
+                                 : fmt::format("none at {} of them", g.votes.unanswered.size())),
+                 g.verdict);
+  body["kvphase_guard"] = guard_json(g, policy);
+  g.body = dump(body);
 }
 
 }  // namespace
 
-std::string_view name_of(Policy policy) {
-  switch (policy) {
-    case Policy::kReport:
-      return "report";
-    case Policy::kMajority:
-      return "majority";
-    case Policy::kRefuse:
-      return "refuse";
-  }
-  return "report";
-}
-
-Policy policy_of(std::string_view name) {
-  std::vector<std::string> names;
-  for (const Policy policy : kPolicies) {
-    if (name == name_of(policy)) return policy;
-    names.emplace_back(name_of(policy));
-  }
-  throw base::usage_error("guard", "expected a policy of {}, got '{}'; did you mean '{}'?",
-                          fmt::join(names, ", "), name,
-                          base::nearest_name(std::string(name), names));
-}
-
-Wish read_wish(std::string_view header, const GuardOptions& options) {
-  Wish wish{.guarded = true, .offsets = options.offsets, .policy = options.policy};
-  while (!header.empty()) {
-    const std::size_t comma = std::min(header.find(','), header.size());
-    const std::string_view word = trimmed(header.substr(0, comma));
-    header.remove_prefix(std::min(comma + 1, header.size()));
-    if (word == "on" || word.empty()) continue;
-    if (word == "off") return {};
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (error == std::errc{} && end == word.data() + word.size()) {
-      if (number < 2 || number > options.most_offsets) {
-        throw base::usage_error("guard", "expected 2 to {} offsets in X-Kvphase-Guard, got {}",
-                                options.most_offsets, number);
-      }
-      wish.offsets = number;
-    } else {
-      wish.policy = policy_of(word);
-    }
-  }
-  return wish;
-}
-
-bool takes_suffix(std::string_view body, const GuardOptions& options) {
-  if (options.suffix.empty() || body.find(options.suffix + "\"") == std::string_view::npos) {
-    return false;
-  }
-  const Json json = parse(body);
-  return json.is_object() && json.contains("model") && json["model"].is_string() &&
-         json["model"].get<std::string>().ends_with(options.suffix);
-}
-
-Versions make_versions(std::string_view path, std::string_view body, std::int64_t offsets,
-                       const GuardOptions& options) {
-  Versions versions{.chat = path.ends_with("/chat/completions")};
-  if (!versions.chat && !path.ends_with("/completions")) {
-    versions.skipped = "only completions and chat completions can be";
-    return versions;
-  }
-  Json json = parse(body);
-  if (!json.is_object()) {
-    versions.skipped = "its body is no JSON object";
-    return versions;
-  }
-  if (json.contains("model") && json["model"].is_string()) {
-    auto model = json["model"].get<std::string>();
-    if (!options.suffix.empty() && model.ends_with(options.suffix)) {
-      model.resize(model.size() - options.suffix.size());
-      json["model"] = model;
-    }
-  }
-  versions.stream = json.contains("stream") && json["stream"] == true;
-  json.erase("stream");
-  json.erase("stream_options");
-  if (!json.contains("temperature")) json["temperature"] = 0;
-  Json* text = first_text(json, versions.chat, versions.skipped);
-  if (text == nullptr) return versions;
-  const auto original = text->get<std::string>();
-  std::string filler;
-  for (std::int64_t version = 0; version <= offsets; ++version) {
-    if (version > 0) {
-      *text = fmt::format("{}\n{}", filler, original);
-      filler += fmt::format(" {}", options.filler);
-    }
-    versions.bodies.push_back(dump(json));
-  }
-  return versions;
-}
-
-bool line_break_is_free(std::span<const VersionReply> replies) {
-  const std::vector<std::int64_t> shifts = shifts_of(replies);
-  for (std::size_t v = 0; v < shifts.size(); ++v) {
-    if (shifts[v] != std::max<std::int64_t>(0, static_cast<std::int64_t>(v) - 1)) return false;
-  }
-  return shifts.size() > 1;
+std::string error_body(std::string_view message, std::string_view code) {
+  return dump(error_json(message, code));
 }
 
 Guarded judge(std::span<const VersionReply> replies, std::int64_t k, Policy policy) {
-  Guarded g;
+  Guarded g{.asked = std::ssize(replies)};
   const Offsets offsets = offsets_of(replies, k);
+  g.positions_verified = offsets.verified;
   std::vector<std::optional<Said>> said;
   std::vector<Reply> answers;
   for (std::size_t i = 0; i < replies.size(); ++i) {
     said.push_back(read_reply(replies[i]));
-    answers.push_back({.offset = offsets.of[i],
+    const bool counts = said.back().has_value() && offsets.of[i] >= 0;
+    answers.push_back({.offset = std::max<std::int64_t>(0, offsets.of[i]),
                        .repeat = static_cast<std::int64_t>(i),
-                       .answer = said.back() ? said.back()->text : "",
-                       .missing = said.back() ? "" : "no answer",
-                       .cut = said.back() && said.back()->cut});
+                       .answer = counts ? said.back()->text : "",
+                       .missing = counts ? "" : "no answer",
+                       .cut = counts && said.back()->cut});
   }
-  g.agreement = find_agreement(answers, {.offsets = k});
-  const Agreement& a = g.agreement;
-  g.verdict = a.groups.size() > 1 ? "disagree" : a.unanswered.empty() ? "agree" : "incomplete";
-  g.positions_verified = offsets.verified;
-  const std::size_t given_by = chosen(answers, a, policy);
-  g.answered_by = given_by < answers.size() ? answers[given_by].offset : -1;
-  g.refused = policy == Policy::kRefuse && g.verdict != "agree";
-  for (std::size_t o = 0; o < said.size(); ++o) {
-    if (!said[o] || o == given_by) continue;
-    g.extra_prompt_tokens += said[o]->prompt_tokens.value_or(0);
-    g.extra_completion_tokens += said[o]->completion_tokens;
+  const std::vector<Reply> each = spoken(replies, answers, k);
+  g.repeats = find_agreement(each, {.offsets = k});
+  g.votes = find_agreement(votes_of(each, g.repeats), {.offsets = k});
+  g.answers = answers_of(g.votes, find_agreement(answers, {.offsets = k}));
+  g.verdict = g.answers.size() > 1         ? "disagree"
+              : g.votes.unanswered.empty() ? "agree"
+                                           : "incomplete";
+  g.passed_on = chosen(answers, g, policy);
+  if (g.passed_on) g.answered_by = answers[*g.passed_on].offset;
+  const bool error = replies[0].status / 100 != 2;
+  if (!g.passed_on && !(policy == Policy::kRefuse && !error)) {  // the upstream's own words
+    g.outcome = replies[0].status == 0 ? Outcome::kNoReply
+                : error                ? Outcome::kUpstreamError
+                                       : Outcome::kAnswered;
+    if (replies[0].status != 0) g.passed_on = 0;
   }
-  const std::int64_t most = a.groups.empty() ? 0 : a.groups[0].replies;
-  g.headers = {{"X-Kvphase-Guard", g.verdict},
-               {"X-Kvphase-Guard-Replies", fmt::format("{}/{}", most, replies.size())},
-               {"X-Kvphase-Guard-Positions", g.positions_verified ? "verified" : "unverified"}};
-  if (!a.differ.empty()) {
-    g.headers.emplace_back("X-Kvphase-Guard-Differ", fmt::format("{}", fmt::join(a.differ, " ")));
+  for (std::size_t i = 0; i < said.size(); ++i) {
+    if (!said[i] || i == g.passed_on) continue;
+    g.extra_prompt_tokens += said[i]->prompt_tokens.value_or(0);
+    g.extra_completion_tokens += said[i]->completion_tokens;
   }
-  if (g.answered_by < 0) {  // nothing to judge: the upstream's own words to the prompt as it came
-    g.refused = false;
-    g.status = replies[0].status == 0 ? 502 : replies[0].status;
-    g.body = replies[0].body;
+  add_headers(g);
+  if (policy == Policy::kRefuse && g.verdict != "agree" && g.outcome == Outcome::kAnswered) {
+    refuse(g, k, policy);
     return g;
   }
-  if (g.refused) {
-    g.status = 422;  // not 409 or 5xx: clients ask those again by themselves
-    g.body =
-        dump({{"error",
-               {{"message",
-                 fmt::format("[guard] expected one answer at {} offsets, got {}", replies.size(),
-                             g.verdict == "disagree" ? fmt::format("{}", a.groups.size())
-                                                     : "too few replies")},
-                {"type", "kvphase_guard"},
-                {"param", nullptr},
-                {"code", g.verdict}}},
-              {"kvphase_guard", guard_json(g, policy)}});
-    return g;
-  }
-  const VersionReply& given = replies[given_by];
-  g.status = given.status;
-  Json body = parse(given.body);
+  g.status = g.passed_on ? replies[*g.passed_on].status : 0;
+  if (!g.passed_on) return g;
+  g.body = replies[*g.passed_on].body;
+  if (g.outcome != Outcome::kAnswered) return g;
+  Json body = parse(g.body);
+  if (!body.is_object()) return g;  // a page in place of a completion
   body["kvphase_guard"] = guard_json(g, policy);
   g.body = dump(body);
   return g;
 }
 
 std::string as_events(std::string_view body, bool chat) {
-  Json whole = parse(body);
-  Json choice = whole["choices"][0];
+  constexpr const char* kEnd = "data: [DONE]\n\n";
+  const Json whole = parse(body);
+  if (!whole.is_object() || !whole.contains("choices") || !whole["choices"].is_array() ||
+      whole["choices"].empty() || !whole["choices"][0].is_object()) {
+    Json error =
+        error_json("expected a completion from the upstream, got something else", "no_completion");
+    if (whole.is_object() && whole.contains("error")) error["error"] = whole["error"];
+    return fmt::format("data: {}\n\n{}", dump(error), kEnd);
+  }
+  const Json& choice = whole["choices"][0];
   Json part = whole;
   part.erase("usage");
   part.erase("kvphase_guard");
   part["object"] = chat ? "chat.completion.chunk" : "text_completion";
   Json piece = {{"index", 0}, {"finish_reason", nullptr}};
-  if (chat) {
-    piece["delta"] = {{"role", "assistant"}, {"content", choice["message"]["content"]}};
+  Json last = {{"index", 0}, {"finish_reason", choice.value("finish_reason", Json())}};
+  if (chat) {  // all of the message: reasoning and the like, too
+    piece["delta"] = choice.value("message", Json::object());
+    last["delta"] = Json::object();
   } else {
-    piece["text"] = choice["text"];
+    piece["text"] = choice.value("text", Json());
+    last["text"] = "";
   }
   part["choices"] = Json::array({piece});
   std::string events = fmt::format("data: {}\n\n", dump(part));
-  Json last = {{"index", 0}, {"finish_reason", choice["finish_reason"]}};
-  if (chat) {
-    last["delta"] = Json::object();
-  } else {
-    last["text"] = "";
-  }
   part["choices"] = Json::array({last});
   if (whole.contains("usage")) part["usage"] = whole["usage"];
-  part["kvphase_guard"] = whole["kvphase_guard"];
-  return events + fmt::format("data: {}\n\ndata: [DONE]\n\n", dump(part));
+  if (whole.contains("kvphase_guard")) part["kvphase_guard"] = whole["kvphase_guard"];
+  return events + fmt::format("data: {}\n\n{}", dump(part), kEnd);
 }
 
 }  // namespace kvphase::guard

@@ -3,33 +3,37 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace kvphase::guard {
 
-void Metrics::passed() {
-  const std::lock_guard lock(mutex_);
-  ++requests_["passed"];
-}
+namespace {
 
-void Metrics::failed() {
-  const std::lock_guard lock(mutex_);
-  ++requests_["failed"];
-}
+constexpr std::pair<Metrics::Outcome, const char*> kOutcomes[] = {
+    {Metrics::Outcome::kPassed, "passed"},
+    {Metrics::Outcome::kGuarded, "guarded"},
+    {Metrics::Outcome::kRefused, "refused"},
+    {Metrics::Outcome::kSkipped, "skipped"},
+    {Metrics::Outcome::kUpstreamError, "upstream_error"},
+    {Metrics::Outcome::kFailed, "failed"},
+    {Metrics::Outcome::kCut, "cut"},
+    {Metrics::Outcome::kLeft, "left"},
+    {Metrics::Outcome::kTurnedAway, "turned_away"},
+    {Metrics::Outcome::kRejected, "rejected"}};
 
-void Metrics::skipped() {
-  const std::lock_guard lock(mutex_);
-  ++requests_["skipped"];
-}
+}  // namespace
 
-void Metrics::turned_away() {
+void Metrics::count(Outcome outcome) {
   const std::lock_guard lock(mutex_);
-  ++requests_["turned_away"];
+  ++requests_[outcome];
 }
 
 void Metrics::guarded(const Guard& guard) {
   const std::lock_guard lock(mutex_);
-  ++requests_[guard.refused ? "refused" : "guarded"];
-  ++verdicts_[guard.verdict];
+  ++requests_[guard.outcome];
+  if (guard.outcome == Outcome::kGuarded || guard.outcome == Outcome::kRefused) {
+    ++verdicts_[guard.verdict];
+  }
   for (const std::int64_t offset : guard.differ) ++differ_[offset];
   retests_ += std::max<std::int64_t>(0, guard.versions - 1);
   extra_prompt_tokens_ += guard.extra_prompt_tokens;
@@ -45,11 +49,12 @@ std::string Metrics::text() const {
     text += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
   };
   head("kvphase_guard_requests_total", "counter",
-       "Requests: passed, guarded, refused, skipped (asked to be guarded, could not), failed, "
-       "turned_away.");
-  for (const char* kind : {"passed", "guarded", "refused", "skipped", "failed", "turned_away"}) {
-    const auto found = requests_.find(kind);
-    text += fmt::format("kvphase_guard_requests_total{{outcome=\"{}\"}} {}\n", kind,
+       "Requests: passed, guarded, refused, skipped (asked to be guarded, could not), "
+       "upstream_error (guarded, no answer), failed (no whole reply), cut (a stream), left (by the "
+       "client), turned_away, rejected (header or body).");
+  for (const auto& [outcome, name] : kOutcomes) {
+    const auto found = requests_.find(outcome);
+    text += fmt::format("kvphase_guard_requests_total{{outcome=\"{}\"}} {}\n", name,
                         found == requests_.end() ? 0 : found->second);
   }
   head("kvphase_guard_retests_total", "counter", "Versions asked beside the prompt as it came.");

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "guard/compose.h"
 
 namespace kvphase::guard {
 namespace {
@@ -49,14 +50,50 @@ std::string single_blanks(std::string_view text) {
   return single;
 }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\n\r\f\v";
+  const std::size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Of a variable or the like, in most programming languages.
+bool is_name(std::string_view text) {
+  return !text.empty() && is_letter(text[0]) &&
+         std::ranges::all_of(text, [](char c) { return is_letter(c) || is_digit(c); });
+}
+
+// What a fence around the whole text holds; without one, or an empty one, the text.
+std::string_view without_fence(std::string_view text) {
+  const std::string_view whole = trimmed(text);
+  for (const std::string_view fence : {"```", "~~~"}) {
+    if (whole.size() <= 2 * fence.size() || !whole.starts_with(fence) || !whole.ends_with(fence)) {
+      continue;
+    }
+    std::string_view inner = whole.substr(fence.size(), whole.size() - 2 * fence.size());
+    if (inner.find(fence) != inner.npos) continue;
+    const std::size_t line = inner.find('\n');
+    if (line != inner.npos) {
+      const std::string_view info = trimmed(inner.substr(0, line));
+      if (info.find_first_of(" \t") != info.npos) continue;  // no language: text of another kind
+      inner.remove_prefix(line);
+    }
+    if (!trimmed(inner).empty()) return inner;
+  }
+  return text;
+}
+
 // One mark taken off; empty: there is none.
 std::string_view unwrapped(std::string_view text) {
-  for (const std::string_view mark : {"\"", "'", "`", "**", "*"}) {
+  for (const std::string_view mark : {"\"", "'", "`", "**", "*", "__", "_"}) {
     const std::size_t n = mark.size();
-    if (text.size() > 2 * n && text.starts_with(mark) && text.ends_with(mark) &&
-        text.substr(n, text.size() - 2 * n).find(mark) == std::string_view::npos) {
-      return text.substr(n, text.size() - 2 * n);
-    }
+    if (text.size() <= 2 * n || !text.starts_with(mark) || !text.ends_with(mark)) continue;
+    const std::string_view inner = text.substr(n, text.size() - 2 * n);
+    if (inner.find(mark) != inner.npos || (mark[0] == '_' && is_name(text))) continue;
+    return inner;
   }
   if (text.size() > 1 && text.ends_with('.') && !text.ends_with("..")) {
     return text.substr(0, text.size() - 1);
@@ -83,12 +120,12 @@ void check_extract(const NormaliseOptions& options, std::string_view scope) {
 }
 
 std::string normalised(std::string_view answer, const NormaliseOptions& options) {
-  std::string text(answer);
+  std::string text = composed(answer);
   if (!options.extract.empty()) {
-    text = extracted(answer, options.extract);
+    text = extracted(text, options.extract);
     if (text == kNoMatch) return text;
   }
-  text = single_blanks(plain_marks(text));
+  text = single_blanks(plain_marks(without_fence(text)));
   for (std::string_view inner = unwrapped(text); !inner.empty(); inner = unwrapped(text)) {
     text = single_blanks(inner);
   }

@@ -22,12 +22,17 @@ void check_extract(const NormaliseOptions& options, std::string_view scope);
 inline constexpr std::size_t kMostSearched = 4096;
 
 // In this order:
-//   1. --extract, where given; no match is the answer kNoMatch
-//   2. typographic quotes become ' and ", no-break spaces blanks
-//   3. runs of white space become one blank; none at either end
-//   4. pairs of ", ', `, ** or * around the whole text go, then one period at its end; repeated
-//      until nothing changes
-//   5. --ignore-case, where given
+//   1. Latin letters and the combining marks behind them become one character (compose.h)
+//   2. --extract, where given; no match is the answer kNoMatch
+//   3. a code fence (three ` or ~) around the whole text goes, with the word behind its first marks
+//   4. typographic quotes become ' and ", no-break spaces blanks
+//   5. runs of white space become one blank; none at either end
+//   6. pairs of ", ', `, **, *, __ or _ around the whole text go, then one period at its end;
+//      repeated until nothing changes. Not _ around a name: _x_ and __init__ can be names
+//      themselves
+//   7. --ignore-case, where given
+// Stricter than the votes of an audit (audit/votes.h), which join what the task's grader counts
+// alike: here no grader says that letter case or a second line means nothing.
 std::string normalised(std::string_view answer, const NormaliseOptions& options = {});
 
 inline constexpr std::string_view kNoMatch = "[no match of --extract]";

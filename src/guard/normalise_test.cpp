@@ -10,15 +10,23 @@ namespace {
 TEST(Normalise, WhiteSpaceQuotesEmphasisAndAFinalPeriodAreNoDifference) {
   for (const char* answer :
        {"K-7731", " K-7731\n", "\"K-7731\"", "`K-7731`.", "**K-7731**", "'K-7731.'",
-        "*\"K-7731\".*", "\u201cK-7731\u201d", "\u00a0K-7731\u00a0"}) {
+        "*\"K-7731\".*", "_K-7731_", "__K-7731__.", "***K-7731***", "```\nK-7731\n```",
+        " ```text\n K-7731\n```\n", "~~~\nK-7731.\n~~~", "```K-7731```", "\u201cK-7731\u201d",
+        "\u00a0K-7731\u00a0"}) {
     EXPECT_EQ(normalised(answer), "K-7731") << answer;
   }
+  EXPECT_EQ(normalised("caf\u0065\u0301"), normalised("caf\u00e9"));
+  EXPECT_EQ(normalised("_the code_"), "the code");
   EXPECT_EQ(normalised("the  code\n\tis 7"), "the code is 7");
 }
 
 TEST(Normalise, EverythingElseIsADifference) {
   for (const char* answer : {"K-7737", "k-7731", "K 7731", "K-7731!", "K-77 31", "\"K-7731", ""}) {
     EXPECT_NE(normalised(answer), "K-7731") << answer;
+  }
+  for (const char* answer : {"__init__", "_x_", "_snake_case_", "__a b__c__", "``````",
+                             "```\na\n```\nb\n```", "```two words\na\n```"}) {
+    EXPECT_EQ(normalised(answer).substr(0, 2), std::string(answer).substr(0, 2)) << answer;
   }
   EXPECT_EQ(normalised("wait..."), "wait...");
   EXPECT_EQ(normalised("\"a\" or \"b\""), "\"a\" or \"b\"") << "two quotations are no pair";

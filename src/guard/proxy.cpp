@@ -4,18 +4,17 @@
 #include <httplib.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cctype>
+#include <iterator>
 #include <thread>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/random.h"
 #include "endpoint/url.h"
 #include "guard/exchange.h"
 #include "guard/metrics.h"
+#include "guard/passing.h"
 #include "serve/listener.h"
 
 namespace kvphase::guard {
@@ -24,76 +23,33 @@ namespace {
 using endpoint::HttpOutcome;
 using endpoint::HttpRequest;
 using endpoint::HttpResponse;
+using Became = Metrics::Outcome;
 
 constexpr int kWriteSeconds = 60;  // without the client taking a byte of the reply
-constexpr const char* kJson = "application/json";
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
-// Not for the other side (RFC 9110, 7.6.1), or set by the client library itself.
-bool is_ours(const std::string& name) {
-  static constexpr std::array kOurs = {"connection",         "keep-alive",   "proxy-connection",
-                                       "proxy-authenticate", "te",           "trailer",
-                                       "transfer-encoding",  "upgrade",      "host",
-                                       "content-length",     "content-type", "accept",
-                                       "accept-encoding",    "user-agent",   "expect",
-                                       "x-kvphase-guard",    "remote_addr",  "remote_port",
-                                       "local_addr",         "local_port"};
-  return std::ranges::find(kOurs, name) != kOurs.end();
-}
-
-std::string error_body(std::string_view message, std::string_view code) {
-  const base::Json json = {{"error",
-                            {{"message", fmt::format("[guard] {}", message)},
-                             {"type", "kvphase_guard"},
-                             {"param", nullptr},
-                             {"code", code}}}};
-  return json.dump(-1, ' ', false, base::Json::error_handler_t::replace);
-}
-
-void refuse(httplib::Response& to, int status, std::string_view message, std::string_view code) {
-  to.status = status;
-  to.set_content(error_body(message, code), kJson);
-}
-
-// What a client is told when the upstream gave no whole reply.
-void no_reply(httplib::Response& to, const HttpResponse& from) {
-  const bool late =
-      from.outcome == HttpOutcome::kFirstByteTimeout || from.outcome == HttpOutcome::kIdleTimeout ||
-      from.outcome == HttpOutcome::kTotalTimeout || from.outcome == HttpOutcome::kConnectTimeout;
-  refuse(to, late ? 504 : 502,
-         fmt::format("expected a reply from the upstream, got {}: {}", name_of(from.outcome),
-                     from.detail),
-         name_of(from.outcome));
-}
-
-std::string content_type_of(const HttpResponse& from) {
-  return from.header("content-type").value_or("application/octet-stream");
-}
-
-void copy_headers(const HttpResponse& from, httplib::Response& to) {
-  to.status = from.status;
-  for (const auto& [name, value] : from.headers) {
-    if (!is_ours(name)) to.headers.emplace(name, value);
+// A guarded request's replies, and the HTTP that brought each.
+struct Asked {
+  std::vector<VersionReply> replies;
+  std::vector<HttpResponse> responses;  // without their bodies
+  void add(Asked more) {
+    std::ranges::move(more.replies, std::back_inserter(replies));
+    std::ranges::move(more.responses, std::back_inserter(responses));
   }
-}
+};
 
-bool wants_stream(std::string_view body) {
-  for (std::size_t at = body.find("\"stream\""); at != std::string_view::npos;
-       at = body.find("\"stream\"", at + 1)) {
-    std::string_view rest = body.substr(at + 8, 32);
-    while (!rest.empty() && (rest[0] == ':' || std::isspace(static_cast<unsigned char>(rest[0])))) {
-      rest.remove_prefix(1);
-    }
-    if (rest.starts_with("true")) return true;
+Became became(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kAnswered:
+      return Became::kGuarded;
+    case Outcome::kRefused:
+      return Became::kRefused;
+    case Outcome::kUpstreamError:
+      return Became::kUpstreamError;
+    case Outcome::kNoReply:
+      return Became::kFailed;
   }
-  return false;
+  return Became::kFailed;
 }
-
 // Counts one up for as long as it lives.
 class Counted {
  public:
@@ -129,125 +85,150 @@ struct Proxy::State {
   }
 
   HttpRequest request_of(const httplib::Request& from) const {
-    HttpRequest request{.method = from.method, .path = upstream_path(from.target)};
-    if (from.has_header("Content-Type"))
-      request.content_type = from.get_header_value("Content-Type");
-    for (const auto& [name, value] : from.headers) {
-      if (!is_ours(lower(name))) request.headers.emplace_back(name, value);
-    }
-    return request;
+    return request_to(upstream_path(from.target), from);
   }
 
   void pass(const httplib::Request& from, const std::string& body, httplib::Response& to,
-            const std::shared_ptr<Counted>& counted, bool skipped = false) {
-    const auto count = [&] { skipped ? metrics.skipped() : metrics.passed(); };
-    if (!wants_stream(body)) {
-      HttpRequest request = request_of(from);
-      request.body = body;
-      HttpResponse reply = client.send(request);
-      if (reply.outcome != HttpOutcome::kOk) {
-        metrics.failed();
-        no_reply(to, reply);
-        return;
-      }
-      count();
-      copy_headers(reply, to);
-      to.set_content(std::move(reply.body), content_type_of(reply));
+            const std::shared_ptr<Counted>& counted, Became passed = Became::kPassed) {
+    if (wants_stream(body)) {
+      pass_stream(from, body, to, counted, passed);
       return;
     }
+    HttpRequest request = request_of(from);
+    request.body = body;
+    HttpResponse reply = client.send(request);
+    if (reply.outcome != HttpOutcome::kOk) {
+      metrics.count(Became::kFailed);
+      no_reply(to, reply);
+      return;
+    }
+    metrics.count(passed);
+    copy_headers(reply, to);
+    to.set_content(std::move(reply.body), content_type_of(reply));
+  }
+
+  void pass_stream(const httplib::Request& from, const std::string& body, httplib::Response& to,
+                   const std::shared_ptr<Counted>& counted, Became passed) {
     const auto exchange = std::make_shared<Exchange>(client, request_of(from), body);
     HttpResponse head = exchange->head();
     if (head.outcome != HttpOutcome::kOk && head.status / 100 != 2) {
-      metrics.failed();
+      metrics.count(Became::kFailed);
       no_reply(to, head);
       return;
     }
-    count();
     copy_headers(head, to);
     if (head.status / 100 != 2) {
+      metrics.count(passed);
       to.set_content(std::move(head.body), content_type_of(head));
       return;
     }
-    to.set_chunked_content_provider(content_type_of(head),
-                                    [exchange, counted](std::size_t, httplib::DataSink& sink) {
-                                      bool ok = true;
-                                      const std::string piece = exchange->next(ok);
-                                      if (!piece.empty()) {
-                                        return sink.write(piece.data(), piece.size());
-                                      }
-                                      if (ok) sink.done();
-                                      return ok;  // false: the client sees a cut stream too
-                                    });
+    const auto ended = std::make_shared<bool>(false);
+    to.set_chunked_content_provider(
+        content_type_of(head),
+        [this, exchange, counted, ended, passed](std::size_t, httplib::DataSink& sink) {
+          bool ok = true;
+          const std::string piece = exchange->next(ok);
+          if (!piece.empty()) return sink.write(piece.data(), piece.size());
+          metrics.count(ok ? passed : Became::kCut);
+          *ended = true;
+          if (ok) sink.done();
+          return ok;  // false: the client sees a cut stream too
+        },
+        [this, ended](bool) {
+          if (!*ended) metrics.count(Became::kLeft);
+        });
   }
 
   // These versions at once, each as the upstream answers it.
-  std::vector<VersionReply> ask(const httplib::Request& from, const Versions& versions,
-                                const std::vector<std::size_t>& wanted) {
-    std::vector<VersionReply> replies(wanted.size());
+  Asked ask(const httplib::Request& from, const Versions& versions,
+            const std::vector<std::int64_t>& wanted) {
+    Asked asked{.replies = std::vector<VersionReply>(wanted.size()),
+                .responses = std::vector<HttpResponse>(wanted.size())};
     std::vector<std::thread> threads;
-    for (std::size_t i = 0; i < replies.size(); ++i) {
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
       threads.emplace_back([&, i] {
         HttpRequest request = request_of(from);
-        request.body = versions.bodies[wanted[i]];
+        request.body = versions.bodies[static_cast<std::size_t>(wanted[i])];
         const base::Stopwatch watch;
         HttpResponse reply = client.send(request);
-        if (reply.outcome == HttpOutcome::kOk) {
-          replies[i] = {.status = reply.status, .body = std::move(reply.body)};
-        }
-        replies[i].seconds = watch.seconds();
+        const bool whole = reply.outcome == HttpOutcome::kOk;
+        asked.replies[i] = {.version = wanted[i],
+                            .status = whole ? reply.status : 0,
+                            .body = whole ? std::move(reply.body) : "",
+                            .seconds = watch.seconds()};
+        reply.body.clear();
+        asked.responses[i] = std::move(reply);
       });
     }
     for (std::thread& thread : threads) thread.join();
-    return replies;
+    return asked;
   }
 
-  // One version for each offset. Where the line break turns out to be no token, the last one is
-  // asked for too, and from then on in place of the second.
-  std::vector<VersionReply> ask_at_offsets(const httplib::Request& from, const Versions& versions) {
-    const std::size_t k = versions.bodies.size() - 1;
-    std::vector<std::size_t> wanted = {0};
-    for (std::size_t v = free_line_break ? 2 : 1; wanted.size() < k; ++v) wanted.push_back(v);
-    std::vector<VersionReply> replies = ask(from, versions, wanted);
-    if (!free_line_break && line_break_is_free(replies)) {
-      free_line_break = true;
-      replies.push_back(ask(from, versions, {k}).front());
+  // One version for each offset, as the line break was last seen to count; and the one that is
+  // missing where it turns out to count otherwise. Again while two answers differ, up to the
+  // repeats wished.
+  Asked ask_at_offsets(const httplib::Request& from, const Versions& versions, const Wish& wish) {
+    const auto row = [&](bool free) {
+      std::vector<std::int64_t> wanted = {0};
+      for (std::int64_t v = free ? 2 : 1; std::ssize(wanted) < wish.offsets; ++v) {
+        wanted.push_back(v);
+      }
+      return wanted;
+    };
+    Asked asked = ask(from, versions, row(free_line_break));
+    if (const auto missing = missing_version(asked.replies, wish.offsets)) {
+      free_line_break = *missing == wish.offsets;
+      asked.add(ask(from, versions, {*missing}));
     }
-    return replies;
+    if (wish.repeats < 2 || judge(asked.replies, wish.offsets, wish.policy).verdict != "disagree") {
+      return asked;
+    }
+    const bool free = offsets_of(asked.replies, wish.offsets).free_line_break;
+    for (std::int64_t repeat = 1; repeat < wish.repeats; ++repeat) {
+      asked.add(ask(from, versions, row(free)));
+    }
+    return asked;
   }
 
   void guard(const httplib::Request& from, const Versions& versions, const Wish& wish,
              httplib::Response& to) {
     const base::Stopwatch watch;
-    const std::vector<VersionReply> replies = ask_at_offsets(from, versions);
-    const Guarded guarded = judge(replies, wish.offsets, wish.policy);
-    metrics.guarded({.verdict = guarded.verdict,
-                     .refused = guarded.refused,
-                     .versions = std::ssize(replies),
-                     .differ = guarded.agreement.differ,
-                     .added_seconds = std::max(0.0, watch.seconds() - replies[0].seconds),
+    const Asked asked = ask_at_offsets(from, versions, wish);
+    const Guarded guarded = judge(asked.replies, wish.offsets, wish.policy);
+    metrics.guarded({.outcome = became(guarded.outcome),
+                     .verdict = guarded.verdict,
+                     .versions = guarded.asked,
+                     .differ = guarded.votes.differ,
+                     .added_seconds = std::max(0.0, watch.seconds() - asked.replies[0].seconds),
                      .extra_prompt_tokens = guarded.extra_prompt_tokens,
                      .extra_completion_tokens = guarded.extra_completion_tokens});
-    to.status = guarded.status;
-    for (const auto& [name, value] : guarded.headers) to.set_header(name, value);
-    if (guarded.answered_by < 0 && guarded.status == 502 && guarded.body.empty()) {
-      refuse(to, 502, "expected a reply from the upstream, got none", "no_reply");
-    } else if (versions.stream && guarded.answered_by >= 0 && !guarded.refused) {
-      to.set_content(as_events(guarded.body, versions.chat), "text/event-stream");
-    } else {
+    if (guarded.outcome == Outcome::kNoReply) {
+      no_reply(to, asked.responses[0]);
+    } else if (!guarded.passed_on) {
+      to.status = guarded.status;
       to.set_content(guarded.body, kJson);
+    } else {
+      const HttpResponse& given = asked.responses[*guarded.passed_on];
+      copy_headers_for_new_body(given, to);
+      to.status = guarded.status;
+      const bool events = versions.stream && guarded.outcome == Outcome::kAnswered;
+      to.set_content(events ? as_events(guarded.body, versions.chat) : guarded.body,
+                     events ? "text/event-stream" : content_type_of(given));
     }
+    for (const auto& [name, value] : guarded.headers) to.set_header(name, value);
   }
 
   // By header, by the model's name, by chance.
   Wish wish_of(const httplib::Request& from, const std::string& body) {
-    if (from.method != "POST" || !from.path.ends_with("/completions")) return {};
+    if (from.method != "POST") return {};
     if (from.has_header("X-Kvphase-Guard")) {
       return read_wish(from.get_header_value("X-Kvphase-Guard"), options.guard);
     }
-    const Wish wish{
-        .guarded = true, .offsets = options.guard.offsets, .policy = options.guard.policy};
+    const Wish wish = default_wish(options.guard);
     if (takes_suffix(body, options.guard)) return wish;
-    if (options.sample <= 0 || wants_stream(body)) return {};
+    if (options.sample <= 0 || !from.path.ends_with("/completions") || wants_stream(body)) {
+      return {};
+    }
     const std::lock_guard lock(random_mutex);
     return random.uniform() < options.sample ? wish : Wish{};
   }
@@ -255,7 +236,7 @@ struct Proxy::State {
   void handle(const httplib::Request& from, std::string body, httplib::Response& to) {
     const auto counted = std::make_shared<Counted>(under_way, options.most_requests);
     if (!counted->ok()) {
-      metrics.turned_away();
+      metrics.count(Became::kTurnedAway);
       to.set_header("Retry-After", "1");
       refuse(to, 503, fmt::format("expected at most {} requests at once", options.most_requests),
              "busy");
@@ -265,11 +246,12 @@ struct Proxy::State {
     try {
       wish = wish_of(from, body);
     } catch (const base::Error& error) {
+      metrics.count(Became::kRejected);
       refuse(to, 400, error.what(), "bad_header");
       return;
     }
     if (!wish.guarded) {
-      pass(from, body, to, counted);
+      pass(from, without_suffix(body, options.guard), to, counted);
       return;
     }
     Versions versions = make_versions(from.path, body, wish.offsets, options.guard);
@@ -280,26 +262,16 @@ struct Proxy::State {
       return;
     }
     if (wish.policy == Policy::kRefuse) {
-      metrics.skipped();
+      metrics.count(Became::kSkipped);
       refuse(to, 422,
              fmt::format("expected a request that can be guarded, got one that cannot: {}",
                          versions.skipped),
              "skipped");
     } else {
-      pass(from, without_suffix(body), to, counted, true);
+      pass(from, without_suffix(body, options.guard), to, counted, Became::kSkipped);
     }
     to.set_header("X-Kvphase-Guard", "skipped");
     to.set_header("X-Kvphase-Guard-Reason", versions.skipped);
-  }
-
-  // The upstream does not know the suffixed name.
-  std::string without_suffix(const std::string& body) const {
-    if (!takes_suffix(body, options.guard)) return body;
-    base::Json json = base::Json::parse(body);
-    auto model = json["model"].get<std::string>();
-    model.resize(model.size() - options.guard.suffix.size());
-    json["model"] = model;
-    return json.dump(-1, ' ', false, base::Json::error_handler_t::replace);
   }
 
   void handle_body(const httplib::Request& from, httplib::Response& to,
@@ -312,9 +284,11 @@ struct Proxy::State {
       return !too_large;
     });
     if (too_large || to.status == 413) {
+      metrics.count(Became::kRejected);
       refuse(to, 413, fmt::format("expected a body of at most {} bytes", options.max_body),
              "too_large");
     } else if (!whole) {
+      metrics.count(Became::kRejected);
       refuse(to, 400, "expected a whole request, got a part", "bad_request");
     } else {
       handle(from, std::move(body), to);

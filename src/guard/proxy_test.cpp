@@ -117,6 +117,21 @@ TEST(Proxy, AStreamPassesPieceByPieceAndACutOneIsCut) {
   EXPECT_GT(times.back() - times.front(), 0.2) << "the first piece must not wait for the last";
   request.path = "/v1/cut";
   EXPECT_FALSE(run.client.send(request)) << "a cut stream must not look whole";
+  EXPECT_THAT(run.proxy.metrics(), HasSubstr("outcome=\"passed\"} 1"));
+  EXPECT_THAT(run.proxy.metrics(), HasSubstr("outcome=\"cut\"} 1"));
+  request.path = "/v1/chat/completions";
+  request.content_receiver = [](const char*, std::size_t, std::uint64_t, std::uint64_t) {
+    return false;
+  };
+  EXPECT_FALSE(run.client.send(request)) << "the client leaves";
+  run.client.stop();
+  const auto left = [&] {
+    return run.proxy.metrics().find("outcome=\"left\"} 1") != std::string::npos;
+  };
+  for (int i = 0; i < 400 && !left(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(left()) << run.proxy.metrics();
 }
 
 TEST(Proxy, GuardedRequestsAreJudgedByEachPolicyAtEveryWeakPhase) {
@@ -196,7 +211,9 @@ TEST(Proxy, WhatCannotBeGuardedPassesAndSaysSoUnlessItWouldBeRefused) {
   const auto bad = run.post(kChat, {{"X-Kvphase-Guard", "majorty"}});
   ASSERT_TRUE(bad);
   EXPECT_EQ(bad->status, 400);
+  EXPECT_THAT(bad->body, HasSubstr("\"[guard] expected on, off"));
   EXPECT_THAT(bad->body, HasSubstr("majority"));
+  EXPECT_THAT(run.proxy.metrics(), HasSubstr("outcome=\"rejected\"} 1"));
 }
 
 TEST(Proxy, AnUpstreamThatIsGoneOrSlowIsSaidWithoutACrash) {
@@ -215,6 +232,145 @@ TEST(Proxy, AnUpstreamThatIsGoneOrSlowIsSaidWithoutACrash) {
   const auto late = run.post(kChat);
   ASSERT_TRUE(late);
   EXPECT_EQ(late->status, 504);
+}
+
+TEST(Proxy, TheVersionThatClosesTheRowMayFailAndNoFirstRequestAgreesWithoutIt) {
+  // A line break is no token here, and three words of filler are answered with an error: all of
+  // several first requests learn the one while they meet the other.
+  scripted::EngineOptions options;
+  options.model = [](const std::vector<std::int32_t>&) {
+    return std::vector<scripted::Alternative>{{1, -0.1}};
+  };
+  options.fault = [](const Request& request) -> std::optional<scripted::Reply> {
+    if (request.body.find("river river river") == std::string::npos) return std::nullopt;
+    return scripted::Reply{.status = 500};
+  };
+  Running run(scripted::chat_api(options));
+  struct Got {
+    int status = 0;
+    std::string verdict, body;
+  };
+  std::vector<Got> replies(6);
+  std::vector<std::thread> threads;
+  for (Got& got : replies) {
+    threads.emplace_back([&] {
+      httplib::Client client("127.0.0.1", run.port);
+      const auto reply = client.Post("/v1/chat/completions", {{"X-Kvphase-Guard", "refuse"}},
+                                     std::string(kChat), "application/json");
+      if (!reply) return;
+      got = {.status = reply->status,
+             .verdict = reply->get_header_value("X-Kvphase-Guard"),
+             .body = reply->body};
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Got& got : replies) {
+    EXPECT_EQ(got.status, 422) << got.body;
+    EXPECT_EQ(got.verdict, "incomplete");
+    const Json said = Json::parse(got.body, nullptr, false)["kvphase_guard"];
+    EXPECT_EQ(said["unanswered_offsets"], Json({3}));
+    EXPECT_EQ(said["answers"][0]["offsets"], Json({0, 1, 2}));
+  }
+  EXPECT_THAT(run.proxy.metrics(), HasSubstr("outcome=\"refused\"} 6"));
+}
+
+TEST(Proxy, TheSuffixIsTakenOffWhateverTheHeaderSaysAndWhereverItGoes) {
+  Running run([](const Request& request) -> scripted::Reply {
+    return {.status = request.json()["model"] == "m" ? 200 : 404, .body = "{}"};
+  });
+  const std::string body = R"({"model":"m:guard","input":"x","messages":[]})";
+  for (const char* stream : {"", R"("stream":true,)"}) {
+    const auto off = run.post(fmt::format(R"({{{}"model":"m:guard","messages":[]}})", stream),
+                              {{"X-Kvphase-Guard", "Off"}});
+    ASSERT_TRUE(off);
+    EXPECT_EQ(off->status, 200);
+    EXPECT_FALSE(off->has_header("X-Kvphase-Guard"));
+  }
+  const auto elsewhere = run.client.Post("/v1/embeddings", body, "application/json");
+  ASSERT_TRUE(elsewhere);
+  EXPECT_EQ(elsewhere->status, 200);
+  EXPECT_EQ(elsewhere->get_header_value("X-Kvphase-Guard"), "skipped");
+}
+
+TEST(Proxy, AGuardedReplyKeepsTheHeadersOfTheReplyThatIsPassedOn) {
+  Running run([](const Request& request) -> scripted::Reply {
+    const bool plain = request.body.find("river") == std::string::npos &&
+                       request.body.find("\\n") == std::string::npos;
+    scripted::Reply reply = scripted::json_reply(
+        {{"choices", {{{"message", {{"content", plain ? "odd" : "usual"}}}}}}});
+    reply.headers = {{"X-Request-Id", plain ? "plain" : "moved"},
+                     {"X-RateLimit-Remaining", "7"},
+                     {"ETag", "of-other-bytes"}};
+    return reply;
+  });
+  for (const char* policy : {"report", "majority"}) {
+    const auto reply = run.post(kChat, {{"X-Kvphase-Guard", policy}});
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->get_header_value("X-Request-Id"),
+              std::string(policy) == "report" ? "plain" : "moved");
+    EXPECT_EQ(reply->get_header_value("X-RateLimit-Remaining"), "7");
+    EXPECT_FALSE(reply->has_header("ETag"));
+    EXPECT_EQ(reply->get_header_value_count("Content-Type"), 1U);
+  }
+}
+
+TEST(Proxy, AnUpstreamsErrorIsPassedOnWithItsHeadersAndCountedAsOne) {
+  Running run([](const Request&) -> scripted::Reply {
+    return {.status = 429, .headers = {{"Retry-After", "9"}}, .body = R"({"error":"slow down"})"};
+  });
+  for (const char* policy : {"report", "refuse"}) {
+    const auto reply = run.post(kChat, {{"X-Kvphase-Guard", policy}});
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->status, 429);
+    EXPECT_EQ(reply->get_header_value("Retry-After"), "9");
+    EXPECT_EQ(reply->body, R"({"error":"slow down"})");
+  }
+  EXPECT_THAT(run.proxy.metrics(), HasSubstr("outcome=\"upstream_error\"} 2"));
+  EXPECT_THAT(run.proxy.metrics(), HasSubstr("verdict=\"incomplete\"} 0"));
+}
+
+TEST(Proxy, WithNothingToCompareAPolicyRefuseRefusesAndAStreamIsStillEvents) {
+  for (const bool page : {false, true}) {
+    Running run([page](const Request&) -> scripted::Reply {
+      if (page) return {.content_type = "text/html", .body = "<html>busy</html>"};
+      return scripted::json_reply({{"choices", {{{"message", {{"content", nullptr}}}}}}});
+    });
+    const auto refused = run.post(kChat, {{"X-Kvphase-Guard", "refuse"}});
+    ASSERT_TRUE(refused);
+    EXPECT_EQ(refused->status, 422) << refused->body;
+    EXPECT_EQ(Json::parse(refused->body)["kvphase_guard"]["verdict"], "incomplete");
+    const auto stream =
+        run.post(R"({"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]})",
+                 {{"X-Kvphase-Guard", "report"}});
+    ASSERT_TRUE(stream);
+    EXPECT_EQ(stream->status, 200);
+    EXPECT_EQ(stream->get_header_value("Content-Type"), "text/event-stream");
+    EXPECT_TRUE(stream->body.starts_with("data: {")) << stream->body;
+    EXPECT_TRUE(stream->body.ends_with("data: [DONE]\n\n")) << stream->body;
+    const auto report = run.post(kChat, {{"X-Kvphase-Guard", "report"}});
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->get_header_value("Content-Type"), page ? "text/html" : "application/json");
+  }
+}
+
+TEST(Proxy, RepeatsAreAskedOnlyWhereAnswersDifferAndTellTheCause) {
+  Running weak(server_with_weak_phase(2));
+  const auto reply = weak.post(kChat, {{"X-Kvphase-Guard", "4, repeats=4"}});
+  ASSERT_TRUE(reply);
+  const Json said = Json::parse(reply->body)["kvphase_guard"];
+  EXPECT_EQ(said["cause"], "depends_on_offset") << said.dump();
+  EXPECT_EQ(weak.server.requests().size(), 17U) << "16, and one because a line break is no token";
+  Running steady(server_with_weak_phase(9), {.guard = {.repeats = 4}});
+  ASSERT_TRUE(steady.post(kChat, {{"X-Kvphase-Guard", "on"}}));
+  EXPECT_EQ(steady.server.requests().size(), 5U);
+}
+
+TEST(Proxy, AConnectionIsGoodForAStatedNumberOfRequests) {
+  Running run(server_with_weak_phase(9));
+  run.client.set_keep_alive(true);
+  const auto reply = run.post(kChat);
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->get_header_value("Keep-Alive"), "timeout=2, max=1000");
 }
 
 TEST(Proxy, LimitsAreKept) {

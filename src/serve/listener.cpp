@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <limits>
 
 #include "base/error.h"
 
@@ -15,7 +14,9 @@ namespace {
 // Beyond the requests in line, so that refusals and /health are answered while it is full.
 constexpr std::size_t kSpareThreads = 16;
 constexpr int kKeepAliveSeconds =
-    2;                            // an idle connection holds a thread, and delays stop(), so long
+    2;  // an idle connection holds a thread, and delays stop(), so long
+constexpr std::size_t kRequestsPerConnection =
+    1000;                         // said to the client, which then connects anew
 constexpr int kReadSeconds = 30;  // without a byte of the request
 constexpr int kBacklog = 512;     // connections that wait to be accepted
 
@@ -26,7 +27,7 @@ Listener::Listener(const ListenOptions& options) {
   http_.new_task_queue = [threads] { return new httplib::ThreadPool(threads); };
   http_.set_payload_max_length(options.most_body);
   http_.set_keep_alive_timeout(kKeepAliveSeconds);
-  http_.set_keep_alive_max_count(std::numeric_limits<std::size_t>::max());
+  http_.set_keep_alive_max_count(kRequestsPerConnection);
   http_.set_read_timeout(kReadSeconds);
   http_.set_write_timeout(options.write_seconds);
   http_.set_tcp_nodelay(true);  // a streamed token must not wait for the next one
