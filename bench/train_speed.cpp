@@ -1,21 +1,20 @@
 // Training speed beside a plain PyTorch script of the same model, in one run on the same threads.
+// First both compute loss and gradient norm of the same weights on the same sequences; different
+// ones end the program. Then rounds alternate.
 // Timed window, both sides: one optimiser step with everything in it (data, forward, backward,
 // clipping, update). A round times `steps` steps of each side, ours first, then the peer in a fresh
-// process; a side's figure is the median over all rounds of the median step.
+// process; a side's figure of a round is its median step.
 // What the number is not: the speed of PyTorch itself (the peer is what one would plainly write,
 // and PyTorch with another BLAS may be faster), or of larger models.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <array>
-#include <cstdio>
-#include <filesystem>
-#include <vector>
+#include <cmath>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/files.h"
+#include "model/checkpoint.h"
+#include "peers/peer.h"
+#include "train/batch.h"
+#include "train/fit.h"
 #include "train/recipes.h"
 #include "train/trainer.h"
 
@@ -30,16 +29,14 @@ struct Options {
   std::int64_t steps = 20;
   std::int64_t rounds = 3;
   std::string python = "/usr/bin/python3";
-  std::string peer = KVPHASE_PEER;
+  std::string peer = KVPHASE_PEERS "/train_peer.py";
   double require = 0;
   std::vector<std::string> settings;
 };
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
+// Relative; both sides add in float32, in other orders.
+constexpr double kLossTolerance = 1e-4;
+constexpr double kGradientTolerance = 1e-3;
 
 double our_median_step(train::Trainer& trainer, std::int64_t steps) {
   std::vector<double> seconds;
@@ -48,67 +45,85 @@ double our_median_step(train::Trainer& trainer, std::int64_t steps) {
     trainer.step();
     seconds.push_back(watch.seconds());
   }
-  return median(seconds);
+  return peers::median(seconds);
 }
 
-base::Json run_peer(const Options& options, const fs::path& training) {
-  // The environment governs the peer's BLAS, --threads its torch.
-  const std::string command = fmt::format(
-      "OMP_NUM_THREADS={0} OPENBLAS_NUM_THREADS={0} exec '{1}' '{2}' '{3}' --threads {0} --steps "
-      "{4}",
-      options.threads, options.python, options.peer, training.string(), options.steps);
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) throw base::environment_error("bench", "expected to run {}", command);
-  std::string text;
-  std::array<char, 4096> block{};
-  while (const std::size_t count = std::fread(block.data(), 1, block.size(), pipe)) {
-    text.append(block.data(), count);
+// The first step's weights and sequences, for the peer.
+void write_start(train::Trainer& trainer, const fs::path& path) {
+  std::vector<model::NamedTensor> tensors = model::weights_of(trainer.network());
+  const std::vector<train::BatchPart> parts = trainer.data().step(0);
+  const train::Batch& batch = parts.front().batch;
+  tensors.push_back({"batch.tokens", batch.tokens});
+  tensors.push_back({"batch.rows", batch.rows});
+  tensors.push_back({"batch.targets", batch.targets});
+  base::write_file_atomically(path, model::write_safetensors(tensors));
+}
+
+void expect_equal(const char* what, double ours, double theirs, double tolerance) {
+  const double gap = std::abs(ours - theirs) / std::abs(ours);
+  fmt::print(stderr, "{} of the same weights on the same sequences: {:.7g} and {:.7g}, {:.1e}\n",
+             what, ours, theirs, gap);
+  if (gap <= tolerance) return;
+  throw base::environment_error("bench", "expected the peer's {} within {:g} of {:.7g}, got {:.7g}",
+                                what, tolerance, ours, theirs);
+}
+
+// "model.width=128" as {"model": {"width": 128}}, all of them together.
+base::Json overrides_of(const std::vector<std::string>& settings) {
+  base::Json overrides = base::Json::object();
+  for (const std::string& setting : settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos) {
+      throw base::usage_error("bench", "expected --set KEY=JSON, got '{}'", setting);
+    }
+    std::string pointer = "/" + setting.substr(0, equals);
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    overrides[base::Json::json_pointer(pointer)] =
+        base::parse_json(setting.substr(equals + 1), "bench", setting);
   }
-  if (::pclose(pipe) != 0) {
-    throw base::environment_error("bench", "expected the peer to succeed: {}", command);
-  }
-  return base::parse_json(text, "peer");
+  return overrides;
 }
 
 int run(const Options& options) {
-  base::Json settings = train::to_json(train::recipe(options.recipe));
-  for (const std::string& setting : options.settings) {
-    const std::size_t equals = setting.find('=');
-    std::string pointer = "/" + setting.substr(0, equals);
-    std::replace(pointer.begin(), pointer.end(), '.', '/');
-    settings[base::Json::json_pointer(pointer)] = base::Json::parse(setting.substr(equals + 1));
-  }
-  train::TrainOptions training = train::train_options_from_json(settings, "bench");
-  train::fit_model_to_language(training);
+  train::TrainOptions training =
+      train::options_with(train::recipe(options.recipe), nullptr, overrides_of(options.settings));
   training.threads = options.threads;
-  const fs::path folder = fs::temp_directory_path() / fmt::format("kvphase-bench-{}", ::getpid());
-  base::create_new_folder(folder, "bench");
-  base::write_file_atomically(folder / "options.json", train::to_json(training).dump());
+  const peers::Scratch scratch;
+  base::write_file_atomically(scratch.path() / "options.json", train::to_json(training).dump());
 
   train::Trainer trainer(training);
+  write_start(trainer, scratch.path() / "start.safetensors");
+  const train::StepResult first = trainer.step();
+  const std::string command =
+      fmt::format("'{}' '{}' '{}' --threads {} --steps {}", options.python, options.peer,
+                  (scratch.path() / "options.json").string(), options.threads, options.steps);
+  const base::Json check = peers::run_peer(
+      options.threads,
+      fmt::format("{} --check '{}'", command, (scratch.path() / "start.safetensors").string()));
+  expect_equal("loss", first.on_batch.loss, check.at("loss").get<double>(), kLossTolerance);
+  expect_equal("gradient norm", first.gradient_norm, check.at("gradient_norm").get<double>(),
+               kGradientTolerance);
+
   our_median_step(trainer, 3);  // the allocator and the caches
   const auto tokens = static_cast<double>(training.batch * training.language.length());
-  std::vector<double> ours;
-  std::vector<double> theirs;
+  std::vector<double> ours, theirs;
   std::string torch_version;
   for (std::int64_t round = 0; round < options.rounds; ++round) {
     ours.push_back(our_median_step(trainer, options.steps));
-    const base::Json peer = run_peer(options, folder / "options.json");
+    const base::Json peer = peers::run_peer(options.threads, command);
     theirs.push_back(peer.at("median_step_seconds").get<double>());
     torch_version = peer.at("torch").get<std::string>();
     fmt::print(stderr, "round {}: kvphase {:.0f}, peer {:.0f} tokens/s\n", round + 1,
                tokens / ours.back(), tokens / theirs.back());
   }
-  fs::remove_all(folder);
-
-  const double ratio = median(theirs) / median(ours);
-  fmt::print("recipe {}, {} x {} tokens a step, {} thread(s), {} rounds of {} steps\n",
-             options.recipe, training.batch, training.language.length(), options.threads,
-             options.rounds, options.steps);
-  fmt::print("kvphase                 {:>9.0f} tokens/s\n", tokens / median(ours));
-  fmt::print("PyTorch {:<15} {:>9.0f} tokens/s\n", torch_version, tokens / median(theirs));
-  fmt::print("ratio                   {:>9.2f}\n", ratio);
-  return ratio >= options.require ? 0 : 1;
+  const peers::Ratio ratio = peers::ratio_of(ours, theirs);
+  fmt::print("training, recipe {} {}, {} x {} tokens a step, {} thread(s), {} steps a round\n",
+             options.recipe, fmt::join(options.settings, " "), training.batch,
+             training.language.length(), options.threads, options.steps);
+  fmt::print("  kvphase                 {:>9.0f} tokens/s\n", tokens / peers::median(ours));
+  fmt::print("  PyTorch {:<15} {:>9.0f} tokens/s\n", torch_version, tokens / peers::median(theirs));
+  fmt::print("  times as fast           {}\n", ratio.text());
+  return ratio.median >= options.require ? 0 : 1;
 }
 
 }  // namespace

@@ -168,12 +168,63 @@ def make_batch(language, batch, generator):
     return tokens, targets
 
 
+DTYPES = {"F32": torch.float32, "I64": torch.int64}
+
+
+def read_safetensors(path):
+    """{name: tensor}; of the format only what kvphase writes here."""
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+        data = bytearray(file.read())
+    header.pop("__metadata__", None)
+    return {
+        name: torch.frombuffer(
+            data, dtype=DTYPES[entry["dtype"]], offset=entry["data_offsets"][0],
+            count=math.prod(entry["shape"]),
+        ).reshape(entry["shape"])
+        for name, entry in header.items()
+    }
+
+
+def load(model, tensors):
+    """kvphase's parameters; every one of the model's must be there."""
+    renamed = {}
+    for name, tensor in tensors.items():
+        name = name.removeprefix("model.").replace("self_attn.compressor.", "attention.")
+        name = name.replace("self_attn.", "attention.").replace("mlp.", "")
+        if name.endswith(("k_gate.bias", "v_gate.bias")):
+            name = name.replace("_gate.bias", "_bias")
+        renamed[name] = tensor
+    with torch.no_grad():
+        parameters = dict(model.named_parameters())
+        left = set(renamed) ^ set(parameters)
+        if left:
+            raise SystemExit(f"expected the same parameters on both sides, got also {sorted(left)}")
+        for name, parameter in parameters.items():
+            parameter.copy_(renamed[name].reshape(parameter.shape))
+
+
+def check(model, path):
+    """Loss and gradient norm of kvphase's weights on kvphase's sequences, as JSON."""
+    tensors = read_safetensors(path)
+    tokens, rows, asked = (tensors.pop(f"batch.{name}") for name in ("tokens", "rows", "targets"))
+    load(model, tensors)
+    targets = torch.full_like(tokens, -100)
+    targets[:, rows] = asked
+    loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
+    loss.backward()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), float("inf"))
+    print(json.dumps({"loss": loss.item(), "gradient_norm": norm.item()}))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("options", help="JSON file with kvphase's training options")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=20, help="timed steps")
     parser.add_argument("--warmup", type=int, default=3, help="steps before the clock starts")
+    parser.add_argument("--check", metavar="FILE", help="compute on these weights, do not time")
     args = parser.parse_args()
     with open(args.options, encoding="utf-8") as file:
         options = json.load(file)
@@ -196,6 +247,9 @@ def main():
     torch.manual_seed(options["seed"])
     generator = torch.Generator().manual_seed(options["seed"])
     model = Decoder(config)
+    if args.check:
+        check(model, args.check)
+        return
     optimizer = torch.optim.AdamW(
         model.parameters(),
         lr=options["learning_rate"],

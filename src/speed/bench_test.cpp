@@ -115,7 +115,12 @@ TEST(Bench, SurvivesTheRoundTripThroughJson) {
                      .estimate = 99}};
   bench.accuracy = {{.design = "w4s4-1kv", .runs = 3, .worst = 0.5, .low = 0.25, .high = 1}};
   const base::Json json = to_json(bench);
-  EXPECT_EQ(to_json(bench_from_json(json, "test")).dump(), json.dump());
+  const Bench read = bench_from_json(json, "test");
+  EXPECT_EQ(to_json(read).dump(), json.dump());
+  EXPECT_EQ(read.machine, bench.machine);
+  EXPECT_EQ(read.left_out[0].reason, "too long");
+  EXPECT_EQ(read.left_out[0].estimate, 99);
+  EXPECT_EQ(read.accuracy[0].low, 0.25);
   base::Json other = json;
   other["left_out"][0]["resaon"] = "typo";
   EXPECT_THROW(bench_from_json(other, "test"), base::Error);

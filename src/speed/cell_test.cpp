@@ -36,12 +36,19 @@ TEST(Cell, AndWhatWasMeasuredSurviveTheRoundTripThroughJson) {
   const Cell rates{.operation = Operation::kRates};
   EXPECT_EQ(to_json(cell_from_json(to_json(rates), "test")).dump(), to_json(rates).dump());
 
-  Measured measured{.time = spread_of({1, 2, 3}), .warmed_up = false, .resident_peak = 5};
+  Measured measured{.time = spread_of({1, 3, 2}), .warmed_up = false, .resident_peak = 5};
   measured.rates =
       Rates{.flops = 1e9, .flops_how = "x", .mm_flops = 4, .read_bytes = 2, .buffer = 3};
   measured.bytes = 77;
   const base::Json json = to_json(measured);
-  EXPECT_EQ(to_json(measured_from_json(json, "test")).dump(), json.dump());
+  const Measured again = measured_from_json(json, "test");
+  EXPECT_EQ(to_json(again).dump(), json.dump());
+  EXPECT_EQ(again.time->median, 2);
+  EXPECT_EQ(again.time->low, 1);
+  EXPECT_EQ(again.time->high, 3);
+  EXPECT_FALSE(again.warmed_up);
+  EXPECT_EQ(again.bytes, 77);
+  EXPECT_EQ(again.rates->mm_flops, 4);
   EXPECT_TRUE(json.at("decode").is_null());
   EXPECT_TRUE(json.at("resident_before").is_null());
 }
