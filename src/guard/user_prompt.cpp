@@ -211,6 +211,16 @@ std::string filler(std::string_view unit, std::int64_t count) {
   return text;
 }
 
+// Other bytes would be sent as replacement characters: another prompt.
+bool is_utf8(std::string_view text) {
+  try {
+    (void)Json(text).dump();
+    return true;
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 std::vector<PromptMessage> parse_messages(std::string_view json, std::string_view scope) {
@@ -223,6 +233,9 @@ UserPrompt parse_user_prompt(std::string_view content, bool is_json, std::string
   if (!is_json) {
     if (content.find_first_not_of(" \t\r\n") == std::string_view::npos) {
       throw usage_error(scope, "expected a prompt, got an empty text");
+    }
+    if (!is_utf8(content)) {
+      throw usage_error(scope, "expected a text in UTF-8, got other bytes; convert the file");
     }
     prompt.messages = {{.role = "user", .text = std::string(content)}};
   } else {

@@ -122,6 +122,7 @@ TEST(UserPrompt, ATemplatesItemIsFilledInWithItsHaystack) {
 
 TEST(UserPrompt, BadPromptsAreRefusedWithWhatWasExpected) {
   EXPECT_THAT(refused(" \n", false), HasSubstr("empty"));
+  EXPECT_THAT(refused("caf\xe9", false), HasSubstr("UTF-8"));
   EXPECT_THAT(refused("a {filler} b {filler_before}", false), HasSubstr("once"));
   EXPECT_THAT(refused("a {filler_after} b", false), HasSubstr("in front of {filler_after}"));
   EXPECT_THAT(refused("a {filler_after} b {filler}", false), HasSubstr("behind"));
