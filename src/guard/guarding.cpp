@@ -6,21 +6,13 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "guard/body.h"
 #include "guard/dispute.h"
 
 namespace kvphase::guard {
 namespace {
 
 using base::Json;
-
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-Json parse(std::string_view text) {
-  Json json = Json::parse(text, nullptr, false);
-  return json.is_discarded() ? Json() : json;
-}
 
 // The version that speaks for an offset: the lowest with an answer; empty: none has one.
 std::optional<std::int64_t> speaker(std::span<const VersionReply> replies,

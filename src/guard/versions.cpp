@@ -5,20 +5,12 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "guard/body.h"
 
 namespace kvphase::guard {
 namespace {
 
 using base::Json;
-
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-Json parse(std::string_view text) {
-  Json json = Json::parse(text, nullptr, false);
-  return json.is_discarded() ? Json() : json;
-}
 
 void take_suffix_off(Json& json, const GuardOptions& options) {
   if (!json.contains("model") || !json["model"].is_string()) return;

@@ -26,7 +26,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Index = std::int64_t;
 
 constexpr Index kRows = kTileRows;
-constexpr Index kKeys = 48;  // of one step; the scores of a step stay in the first cache
+constexpr Index kKeys = kTileKeys;
 constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;
 constexpr int kMostVectors = kManyRegisters ? 4 : 2;  // of one register block
 
@@ -451,7 +451,7 @@ HWY_EXPORT(backward_double);
 HWY_EXPORT(vector_bytes);
 
 std::int64_t attend_tile_scratch(std::int64_t width) {
-  return 6 * kTileRows * width + 2 * 48 * kTileRows + 2 * kTileRows;
+  return 6 * kTileRows * width + 2 * kTileKeys * kTileRows + 2 * kTileRows;
 }
 
 template <typename T>

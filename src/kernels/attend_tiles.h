@@ -15,6 +15,7 @@
 namespace kvphase::kernels {
 
 inline constexpr std::int64_t kTileRows = 64;
+inline constexpr std::int64_t kTileKeys = 48;  // of one step: its scores stay in the first cache
 
 // Rows of one KV head, in tiles.
 template <typename T>
