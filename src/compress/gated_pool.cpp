@@ -37,8 +37,6 @@ torch::Tensor rows_of_classes(const kernels::ChunkGrid& grid) {
 std::vector<torch::Tensor> multiply_by_offset(const torch::Tensor& inputs,
                                               const std::vector<torch::Tensor>& matrices,
                                               const kernels::ChunkGrid& grid) {
-  const std::int64_t batch = inputs.size(0), tokens = inputs.size(1), width = inputs.size(2);
-  const std::int64_t stride = grid.stride, blocks = (tokens + stride - 1) / stride;
   const torch::Tensor rows = rows_of_classes(grid).to(inputs.device());
   const auto heads = static_cast<std::int64_t>(grid.first_end.size());
   std::vector<torch::Tensor> chosen;
@@ -46,19 +44,10 @@ std::vector<torch::Tensor> multiply_by_offset(const torch::Tensor& inputs,
   for (const torch::Tensor& matrix : matrices) {
     chosen.push_back(matrix.view({grid.window * heads, -1})
                          .index_select(0, rows)
-                         .view({stride, -1, width}));  // [S, V*G*X, C]
+                         .view({grid.stride, -1, inputs.size(2)}));  // [S, V*G*X, C]
     sizes.push_back(chosen.back().size(1));
   }
-  const torch::Tensor classes = torch::constant_pad_nd(inputs, {0, 0, 0, blocks * stride - tokens})
-                                    .view({batch, blocks, stride, width})
-                                    .permute({2, 0, 1, 3})
-                                    .reshape({stride, batch * blocks, width});
-  return torch::bmm(classes, torch::cat(chosen, 1).transpose(1, 2))
-      .view({stride, batch, blocks, -1})
-      .permute({1, 2, 0, 3})
-      .reshape({batch, blocks * stride, -1})
-      .narrow(1, 0, tokens)
-      .split_with_sizes(sizes, -1);
+  return kernels::linear_by_phase(inputs, torch::cat(chosen, 1)).split_with_sizes(sizes, -1);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 #include <hwy/contrib/math/math-inl.h>
+#include "kernels/lane_sums-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -26,63 +27,72 @@ using Index = std::int64_t;
 
 constexpr Index kBlock = 128;  // keys whose scores are held at once, at most
 
-#if HWY_TARGET != HWY_SCALAR
-// The four sums of four vectors' lanes, of floats: a few shuffles in place of four reductions.
-template <class D>
-HWY_INLINE auto to_four_lanes(D d, hn::Vec<D> v) {
-  if constexpr (hn::MaxLanes(d) > 4) {
-    const hn::Half<D> half;
-    return to_four_lanes(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
-  } else {
-    return v;
-  }
+template <typename T>
+HWY_INLINE void prefetch(const T* row, Index width) {
+  constexpr Index kLine = 64 / static_cast<Index>(sizeof(T));
+  for (Index i = 0; i < width; i += kLine) __builtin_prefetch(row + i, 0, 2);
 }
-template <class D>
-HWY_INLINE auto four_sums(D d, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> c, hn::Vec<D> e) {
-  const hn::RepartitionToWide<D> pairs;
-  const auto ab =
-      hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
-  const auto ce =
-      hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
-  return to_four_lanes(d, hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce)),
-                                  hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce))));
-}
-#endif
 
-// Keys [begin, end) of one kind for one row: folded into top, sum and out [D].
-template <class D, typename T = hn::TFromD<D>>
-HWY_INLINE void fold_in(D d, const T* HWY_RESTRICT q, const T* k, Index k_step, const T* v,
-                        Index v_step, Index width, Index begin, Index end,
-                        T* HWY_RESTRICT top_and_sum, T* HWY_RESTRICT out) {
+// Rows of queries that see the same keys are taken together, so many at a time.
+constexpr int kMostRows = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 4 : 2;
+
+// Scores of kRows queries, `width` apart, with keys 0..count-1: scores [kRows][kBlock]. values:
+// those of the same keys, to be prefetched; null: not.
+template <int kRows, class D, typename T = hn::TFromD<D>>
+HWY_INLINE void score(D d, const T* HWY_RESTRICT q, Index width, const T* k, Index k_step,
+                      const T* values, Index v_step, Index count, T* HWY_RESTRICT scores) {
   constexpr Index kLanes = static_cast<Index>(hn::MaxLanes(d));
-  HWY_ALIGN T scores[kBlock];
-  const Index count = end - begin;
-  Index scored = 0;
-#if HWY_TARGET != HWY_SCALAR
-  if constexpr (sizeof(T) == 4) {
-    for (; scored + 4 <= count; scored += 4) {
-      const T* HWY_RESTRICT key = k + (begin + scored) * k_step;
-      hn::Vec<D> sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-      for (Index i = 0; i < width; i += kLanes) {
-        const hn::Vec<D> query = hn::LoadU(d, q + i);
+  const auto dots = [&](Index first, auto keys) {
+    constexpr int kKeys = decltype(keys)::value;
+    const T* HWY_RESTRICT key = k + first * k_step;
+    hn::Vec<D> sum[kRows][kKeys];
 #pragma GCC unroll 4
-        for (int j = 0; j < 4; ++j) {
-          sums[j] = hn::MulAdd(query, hn::LoadU(d, key + j * k_step + i), sums[j]);
-        }
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kKeys; ++j) sum[i][j] = hn::Zero(d);
+    }
+    for (Index c = 0; c < width; c += kLanes) {
+      hn::Vec<D> part[kKeys];
+#pragma GCC unroll 4
+      for (int j = 0; j < kKeys; ++j) part[j] = hn::LoadU(d, key + j * k_step + c);
+#pragma GCC unroll 4
+      for (int i = 0; i < kRows; ++i) {
+        const hn::Vec<D> query = hn::LoadU(d, q + i * width + c);
+#pragma GCC unroll 4
+        for (int j = 0; j < kKeys; ++j) sum[i][j] = hn::MulAdd(query, part[j], sum[i][j]);
       }
-      const hn::FixedTag<T, 4> four;
-      hn::StoreU(four_sums(d, sums[0], sums[1], sums[2], sums[3]), four, scores + scored);
     }
-  }
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) {
+      T* const at = scores + i * kBlock + first;
+#if HWY_TARGET != HWY_SCALAR
+      if constexpr (kKeys == 4) {
+        hn::StoreU(four_sums(d, sum[i][0], sum[i][1], sum[i][2], sum[i][3]), hn::FixedTag<T, 4>(),
+                   at);
+        continue;
+      }
 #endif
-  for (; scored < count; ++scored) {
-    const T* HWY_RESTRICT key = k + (begin + scored) * k_step;
-    hn::Vec<D> sum = hn::Zero(d);
-    for (Index i = 0; i < width; i += kLanes) {
-      sum = hn::MulAdd(hn::LoadU(d, q + i), hn::LoadU(d, key + i), sum);
+      for (int j = 0; j < kKeys; ++j) at[j] = hn::GetLane(hn::SumOfLanes(d, sum[i][j]));
     }
-    scores[scored] = hn::GetLane(hn::SumOfLanes(d, sum));
+  };
+  Index first = 0;
+  if constexpr (sizeof(T) == 4) {
+    for (; first + 4 <= count; first += 4) {
+      if (values) {
+        for (Index j = 0; j < 4; ++j) prefetch(values + (first + j) * v_step, width);
+      }
+      dots(first, std::integral_constant<int, 4>{});
+    }
   }
+  for (; first < count; ++first) dots(first, std::integral_constant<int, 1>{});
+}
+
+// Scores of one row become weights exp(score - greatest so far); what was summed so far is scaled
+// to it.
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE void weigh(D d, Index count, Index width, T* HWY_RESTRICT scores,
+                      T* HWY_RESTRICT top_and_sum, T* HWY_RESTRICT out) {
+  constexpr Index kLanes = static_cast<Index>(hn::MaxLanes(d));
   constexpr T kNothing = -std::numeric_limits<T>::infinity();
   for (Index n = count; n % kLanes != 0; ++n) scores[n] = kNothing;
   hn::Vec<D> greatest = hn::Set(d, top_and_sum[0]);
@@ -104,47 +114,98 @@ HWY_INLINE void fold_in(D d, const T* HWY_RESTRICT q, const T* k, Index k_step, 
     for (Index i = 0; i < width; ++i) out[i] *= factor;
   }
   top_and_sum[1] += hn::GetLane(hn::SumOfLanes(d, total));
-  const auto add_values = [&](auto vectors, Index from) {
+}
+
+// out [kRows, width], rows `step` apart, plus the weighted values. next: keys of so many tokens
+// that are read next, to be prefetched.
+template <int kRows, class D, typename T = hn::TFromD<D>>
+HWY_INLINE void add_values(D d, const T* HWY_RESTRICT weights, const T* v, Index v_step,
+                           Index width, Index count, const T* next, Index k_step, Index next_count,
+                           T* HWY_RESTRICT out, Index step) {
+  constexpr Index kLanes = static_cast<Index>(hn::MaxLanes(d));
+  const auto add = [&](auto vectors, Index from) {
     constexpr int kVectors = decltype(vectors)::value;
-    hn::Vec<D> sum[kVectors];
-    for (int j = 0; j < kVectors; ++j) sum[j] = hn::LoadU(d, out + from + j * kLanes);
-    for (Index n = 0; n < count; ++n) {
-      const T* HWY_RESTRICT value = v + (begin + n) * v_step + from;
-      const hn::Vec<D> weight = hn::Set(d, scores[n]);
+    hn::Vec<D> sum[kRows][kVectors];
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) {
-        sum[j] = hn::MulAdd(weight, hn::LoadU(d, value + j * kLanes), sum[j]);
+        sum[i][j] = hn::LoadU(d, out + i * step + from + j * kLanes);
       }
     }
-    for (int j = 0; j < kVectors; ++j) hn::StoreU(sum[j], d, out + from + j * kLanes);
+    for (Index n = 0; n < count; ++n) {
+      const T* HWY_RESTRICT value = v + n * v_step + from;
+      if (from == 0 && n < next_count) prefetch(next + n * k_step, width);
+      hn::Vec<D> part[kVectors];
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) part[j] = hn::LoadU(d, value + j * kLanes);
+#pragma GCC unroll 4
+      for (int i = 0; i < kRows; ++i) {
+        const hn::Vec<D> weight = hn::Set(d, weights[i * kBlock + n]);
+#pragma GCC unroll 4
+        for (int j = 0; j < kVectors; ++j) sum[i][j] = hn::MulAdd(weight, part[j], sum[i][j]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) {
+        hn::StoreU(sum[i][j], d, out + i * step + from + j * kLanes);
+      }
+    }
   };
   Index from = 0;
   for (; from + 4 * kLanes <= width; from += 4 * kLanes) {
-    add_values(std::integral_constant<int, 4>{}, from);
+    add(std::integral_constant<int, 4>{}, from);
   }
   for (; from + 2 * kLanes <= width; from += 2 * kLanes) {
-    add_values(std::integral_constant<int, 2>{}, from);
+    add(std::integral_constant<int, 2>{}, from);
   }
-  for (; from < width; from += kLanes) add_values(std::integral_constant<int, 1>{}, from);
+  for (; from < width; from += kLanes) add(std::integral_constant<int, 1>{}, from);
 }
 
-// Keys begin..end-1 of one kind, for all rows block by block.
+// Keys begin..end-1 of one kind, for all rows block by block. While a block's keys are worked on,
+// the memory of its values is asked for, and with these that of the next keys: hardware follows
+// neither from one to the other.
 template <typename T>
 void fold_rows(const Attend<T>& a, Index pair, const KeyRows<T>& k, const KeyRows<T>& v, bool exact,
                Index begin, Index end, const T* scaled, T* result) {
   const hn::ScalableTag<T> d;
-  const Index per_group = a.heads / a.groups, rows = a.queries * per_group;
+  const Index per_group = a.heads / a.groups, step = a.width + 2;
   const Index batch = pair / a.groups, group = pair % a.groups;
   const Index block = std::clamp<Index>(4096 / a.width, 16, kBlock);  // its keys stay in L1
+  const Index all = exact ? a.tokens : a.entries;
+  const T* const keys = k.of(batch, group);
+  const T* const values = v.of(batch, group);
+  HWY_ALIGN T scores[kMostRows * kBlock];
   for (Index first = begin; first < end; first += block) {
     const Index after = std::min(first + block, end);
-    for (Index row = 0; row < rows; ++row) {
-      const Seen seen = seen_by(a, a.rows[batch * a.queries + row / per_group], group);
+    for (Index query = 0; query < a.queries; ++query) {
+      const Seen seen = seen_by(a, a.rows[batch * a.queries + query], group);
       const Bounds& bounds = exact ? seen.exact : seen.entries;
       const Index low = std::max(first, bounds.low), high = std::min(after, bounds.high);
       if (low >= high) continue;
-      T* const own = result + row * (a.width + 2);
-      fold_in(d, scaled + row * a.width, k.of(batch, group), k.token, v.of(batch, group), v.token,
-              a.width, low, high, own, own + 2);
+      const Index count = high - low;
+      const auto fold = [&](Index head, auto rows) {
+        constexpr int kRows = decltype(rows)::value;
+        const bool fresh = query == 0 && head == 0;
+        const Index row = query * per_group + head;
+        T* const own = result + row * step;
+        score<kRows>(d, scaled + row * a.width, a.width, keys + low * k.token, k.token,
+                     fresh ? values + low * v.token : nullptr, v.token, count, scores);
+        for (int i = 0; i < kRows; ++i) {
+          weigh(d, count, a.width, scores + i * kBlock, own + i * step, own + i * step + 2);
+        }
+        add_values<kRows>(d, scores, values + low * v.token, v.token, a.width, count,
+                          keys + after * k.token, k.token, fresh ? std::min(block, all - after) : 0,
+                          own + 2, step);
+      };
+      Index head = 0;
+      for (; head + kMostRows <= per_group; head += kMostRows) {
+        fold(head, std::integral_constant<int, kMostRows>{});
+      }
+      for (; head + 2 <= per_group; head += 2) fold(head, std::integral_constant<int, 2>{});
+      for (; head < per_group; ++head) fold(head, std::integral_constant<int, 1>{});
     }
   }
 }

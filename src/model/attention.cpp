@@ -6,7 +6,6 @@
 #include "compress/gated_pool.h"
 #include "kernels/linear.h"
 #include "kernels/rms_norm.h"
-#include "model/product.h"
 
 namespace kvphase::model {
 namespace {
@@ -265,8 +264,8 @@ kernels::Attention Attention::extend(const torch::Tensor& inputs, compress::Laye
   if (all_at_once || batch * added >= kRowsToJoin) {
     projected = project(all_at_once ? waiting : inputs, false, all_at_once);
   } else {
-    projected.keys = split_heads(product(inputs, k_proj_->weight));
-    if (!tied_) projected.values = split_heads(product(inputs, v_proj_->weight));
+    projected.keys = split_heads(kernels::linear(inputs, k_proj_->weight));
+    if (!tied_) projected.values = split_heads(kernels::linear(inputs, v_proj_->weight));
   }
   if (all_at_once) {
     add_entries(waiting, projected, before, cache, rope);
@@ -306,8 +305,8 @@ torch::Tensor Attention::decode(const torch::Tensor& inputs, compress::LayerCach
                                 const RopeSpan& rope, LayerLook* look) {
   const std::int64_t before = cache.tokens;
   kernels::Attention attention = extend(inputs, cache, rope);
-  attention.queries =
-      finish_query(split_heads(product(inputs, q_proj_->weight)), rope.at(before, inputs.size(1)));
+  attention.queries = finish_query(split_heads(kernels::linear(inputs, q_proj_->weight)),
+                                   rope.at(before, inputs.size(1)));
   torch::Tensor outputs = kernels::attend(attention);
   if (look != nullptr) {
     if (!look->edits.empty()) outputs = outputs.clone();
@@ -321,7 +320,7 @@ torch::Tensor Attention::decode(const torch::Tensor& inputs, compress::LayerCach
     look->outputs = outputs;
   }
   forget(cache);  // only now: what is dropped may be written by a copy of the cache
-  return product(outputs.flatten(2), o_proj_->weight);
+  return kernels::linear(outputs.flatten(2), o_proj_->weight);
 }
 
 }  // namespace kvphase::model

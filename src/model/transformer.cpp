@@ -9,7 +9,6 @@
 #include "kernels/linear.h"
 #include "kernels/rms_norm.h"
 #include "kernels/swiglu.h"
-#include "model/product.h"
 #include "model/recompute.h"
 
 namespace kvphase::model {
@@ -24,10 +23,10 @@ struct Transformer::Mlp : torch::nn::Module {
   // few: x has so few rows that joining the matrices costs more than one product saves.
   torch::Tensor forward(const torch::Tensor& x, bool few = false) const {
     const torch::Tensor gate_and_up =
-        few ? torch::cat({product(x, gate_proj->weight), product(x, up_proj->weight)}, -1)
+        few ? torch::cat(
+                  {kernels::linear(x, gate_proj->weight), kernels::linear(x, up_proj->weight)}, -1)
             : kernels::linear(x, torch::cat({gate_proj->weight, up_proj->weight}));
-    const torch::Tensor hidden = kernels::swiglu(gate_and_up);
-    return few ? product(hidden, down_proj->weight) : kernels::linear(hidden, down_proj->weight);
+    return kernels::linear(kernels::swiglu(gate_and_up), down_proj->weight);
   }
 
   static std::shared_ptr<Weight> matrix(std::int64_t outputs, std::int64_t inputs) {
@@ -331,9 +330,7 @@ torch::Tensor Transformer::decode(const torch::Tensor& tokens, DecodeState& stat
     x = here.decode(x, here.normed(*here.input_norm, x), state.layers[layer], rope, look_here);
   }
   state.tokens += tokens.size(1);
-  // As head(), where a prompt that is alone in its batch is multiplied as one among others is.
-  const torch::Tensor normed = kernels::rms_norm(x, body_->norm->weight, config_.norm_epsilon);
-  return product(normed, lm_head_ ? lm_head_->weight : body_->embed_tokens->weight);
+  return head(x);
 }
 
 }  // namespace kvphase::model
