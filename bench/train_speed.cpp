@@ -4,6 +4,7 @@
 // Timed window, both sides: one optimiser step with everything in it (data, forward, backward,
 // clipping, update). A round times `steps` steps of each side, ours first, then the peer in a fresh
 // process; a side's figure of a round is its median step.
+// The floor: useful operations (speed/flops.h) at the rate of matrix products, measured last.
 // What the number is not: the speed of PyTorch itself (the peer is what one would plainly write,
 // and PyTorch with another BLAS may be faster), or of larger models.
 #include <CLI/CLI.hpp>
@@ -13,6 +14,9 @@
 #include "base/files.h"
 #include "model/checkpoint.h"
 #include "peers/peer.h"
+#include "speed/flops.h"
+#include "speed/rates.h"
+#include "speed/training.h"
 #include "train/batch.h"
 #include "train/fit.h"
 #include "train/recipes.h"
@@ -123,6 +127,16 @@ int run(const Options& options) {
   fmt::print("  kvphase                 {:>9.0f} tokens/s\n", tokens / peers::median(ours));
   fmt::print("  PyTorch {:<15} {:>9.0f} tokens/s\n", torch_version, tokens / peers::median(theirs));
   fmt::print("  times as fast           {}\n", ratio.text());
+  const double operations =
+      speed::kTrainingPasses * static_cast<double>(training.batch) *
+      speed::forward_flops(training.model, training.language.length(), speed::asked_rows(training))
+          .total();
+  constexpr double kSeconds = 2;
+  const speed::Rates rates = speed::measure_rates(options.threads, kSeconds);
+  fmt::print(
+      "  kvphase of the floor    {:>8.0f}%  ({:.2f} GFLOP a step, matrix products {:.0f} "
+      "GFLOP/s)\n",
+      100 * operations / rates.flops / peers::median(ours), operations / 1e9, rates.flops / 1e9);
   return ratio.median >= options.require ? 0 : 1;
 }
 

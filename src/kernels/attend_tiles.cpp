@@ -186,7 +186,7 @@ class Pass {
       multiply<false>(d, count, lanes, a_.width, {s.k + first * s.k_step, s.k_step, 1},
                       tile_.q_turned + lane, kRows, tile_.weights + lane, kRows);
       if (masked) blank(s, first, count, lane, lanes, -std::numeric_limits<T>::infinity());
-      stream(count, lane, lanes);
+      stream(count, lane, lanes, [&](Index key) { prefetch(s, first + kKeys + key); });
       multiply<true>(d, lanes, a_.width, count, {tile_.weights + lane, 1, kRows},
                      s.v + first * s.v_step, s.v_step, tile_.out + lane * a_.width, a_.width);
     });
@@ -345,8 +345,20 @@ class Pass {
     }
   }
 
-  // Scores become exp(score - greatest so far); what was summed so far is scaled to it.
-  void stream(Index count, Index lane, Index lanes) {
+  // Asks for the memory of a key of the next step, should there be one: where keys lie beyond the
+  // second cache, hardware alone is too late.
+  void prefetch(const Source<T>& s, Index key) const {
+    constexpr Index kLine = 64 / static_cast<Index>(sizeof(T));
+    for (Index i = 0; i < a_.width; i += kLine) {
+      __builtin_prefetch(s.k + key * s.k_step + i, 0, 2);
+      __builtin_prefetch(s.v + key * s.v_step + i, 0, 2);
+    }
+  }
+
+  // Scores become exp(score - greatest so far); what was summed so far is scaled to it. ahead(key)
+  // is called once for every key of the step.
+  template <class Ahead>
+  void stream(Index count, Index lane, Index lanes, const Ahead& ahead) {
     const D d;
     for (Index row = lane; row < lane + lanes; row += kLanes) {
       T* const column = tile_.weights + row;
@@ -357,6 +369,7 @@ class Pass {
       }
       hn::Vec<D> sum = hn::Zero(d);
       for (Index key = 0; key < count; ++key) {
+        if (row == lane) ahead(key);
         const hn::Vec<D> weight = hn::Exp(d, hn::Sub(hn::LoadU(d, column + key * kRows), top));
         hn::StoreU(weight, d, column + key * kRows);
         sum = hn::Add(sum, weight);

@@ -318,7 +318,7 @@ void Transformer::prefill(const torch::Tensor& tokens, DecodeState& state,
 }
 
 torch::Tensor Transformer::decode(const torch::Tensor& tokens, DecodeState& state, Look* look) {
-  torch::NoGradGuard no_grad;
+  const c10::InferenceMode inference;
   TORCH_CHECK(look == nullptr || look->layers.size() == body_->layers.size(),
               "[model] expected a look into ", body_->layers.size(), " layers");
   check(tokens, state.tokens);
