@@ -141,7 +141,7 @@ class RowsAnalysis {
   std::vector<record::ScoreSummary> scores(std::int64_t modulus) const;
 
  private:
-  // What is permuted: inside items when paired, else all observations.
+  // What nulls are drawn from: items when paired, else all observations as one.
   const ScoreTable& exchangeable() const { return paired_ ? table_ : pooled_; }
   Tested test(const ScoreTable& table, const ScoreTable& exchangeable) const;
   void add_intervals(const stats::GroupBootstrap& boot, std::int64_t modulus,

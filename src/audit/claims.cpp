@@ -172,7 +172,7 @@ Claim controls_are_flat(const std::vector<ClaimRun>& runs) {
   Claim claim = over_runs(
       {.name = "controls",
        .text = "full attention has no period, and its gap is within noise",
-       .test = fmt::format("no period is named and the permutation p of the gap is above {:.4f} "
+       .test = fmt::format("no period is named and the gap's p (shifted items) is above {:.4f} "
                            "(0.05 over all controls); a control that has not learned decides "
                            "nothing",
                            level)},
@@ -307,7 +307,7 @@ Claim spread_inside_the_window(const std::vector<ClaimRun>& runs) {
                   "not only the boundary: phases 0 to S-2, whose key and value share an entry, "
                   "differ among themselves",
               .test =
-                  "Cochran's Q over these phases on the same items, permutation p, Holm over "
+                  "Cochran's Q over these phases on the same items, p by shifted items, Holm over "
                   "all runs (open: not shown)"};
   std::vector<double> p;
   for (const ClaimRun& run : runs) {
@@ -367,7 +367,7 @@ Claim seeds_move_weak_phases(const std::vector<ClaimRun>& runs) {
               .text = "which phases are weak differs between seeds of one design",
               .test =
                   "phases 0 to S-2 of two seeds on the same items: Cochran's Q of their "
-                  "difference, permutation p, Holm over all pairs; holds when it is "
+                  "difference, p by shifted items, Holm over all pairs; holds when it is "
                   "significant and another phase is the weakest, fails when it is and the same "
                   "one is (open: no difference shown)"};
   std::vector<double> p;

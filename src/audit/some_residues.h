@@ -13,7 +13,7 @@
 namespace kvphase::audit {
 
 // As analyse(), over the asked residues only (0..R-1, increasing, at least 2): groups, worst, best
-// and gap are theirs, the difference test is the gap's permutation test inside items, and
+// and gap are theirs, the difference test is the gap's (items shifted over the asked residues), and
 // period.value is empty with the reason. `no-period` is never decided; worst and gap are, for the
 // asked residues. Throws a usage error for counts and for a position at another residue.
 record::Result analyse_some(const record::Dataset& data, std::span<const std::int64_t> residues,

@@ -38,7 +38,7 @@ struct Contrasts {
     std::optional<double> statistic;
     std::optional<std::int64_t> freedom;  // degrees of freedom behind p_chi_squared
     std::optional<double> p_chi_squared;
-    std::optional<double> p_permutation;
+    std::optional<double> p_permutation;  // by what `method` says: shifts, permutations or deals
     // Paired: items with every group, those whose groups differ, those that miss one.
     std::optional<std::int64_t> items;
     std::optional<std::int64_t> informative;

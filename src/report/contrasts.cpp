@@ -41,7 +41,7 @@ std::string test_text(const Contrasts::Test& t) {
   if (t.statistic) text = fmt::format("{:.1f}", *t.statistic);
   if (t.freedom) text += fmt::format(" ({} df)", *t.freedom);
   if (t.p_chi_squared) text += (text.empty() ? "" : ", ") + p_text(t.p_chi_squared);
-  if (t.p_permutation) text += ", permuted " + p_text(t.p_permutation);
+  if (t.p_permutation) text += ", resampled " + p_text(t.p_permutation);
   return text.empty() ? or_reason("", t.reason) : text + because(t.reason);
 }
 

@@ -22,7 +22,7 @@ TEST(Contrasts, ThePageSaysWhatWasUsedAndEveryNumber) {
   const std::string html = contrasts_html(example());
   for (const char* text :
        {"<h2>Comparing phases</h2>", "paired items", "67.0% \u00b1 1.5 points [64.0 to 70.0%]",
-        "98.2 (3 df), p &lt; 0.0001, permuted p = 0.0001", "47 of 48 items answer differently",
+        "98.2 (3 df), p &lt; 0.0001, resampled p = 0.0001", "47 of 48 items answer differently",
         "2 miss a phase and are left out", "33.6 points", "shrinkage 0.98", "minus phase 3",
         "60.0 points", "[50.0 to 70.0 points]", "<td>31 : 1</td>", "<td>0.0004</td>",
         "<td>0.002</td>", "no item has both groups", "the worst", "McNemar and Holm over all pairs",

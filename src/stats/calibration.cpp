@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "stats/bootstrap.h"
+#include "stats/group_study.h"
 #include "stats/interval.h"
 #include "stats/period.h"
 #include "stats/sampling.h"
@@ -18,6 +20,8 @@ namespace {
 
 constexpr double kMostFalseAlarms = 0.06;  // at level 0.05
 constexpr double kFewestRightPeriods = 0.9;
+// Of the tests over groups: 0.05 and three standard errors of 2,000 runs, since dozens are asked.
+constexpr double kMostRejections = 0.065;
 
 struct Setting {
   std::string name;
@@ -401,6 +405,7 @@ class Study {
     }
     for (const auto& s : power_settings()) power(s);
     for (const auto& s : count_power_settings()) count_power(s);
+    for (const auto& s : group_settings()) groups(s);
     result_.options = options_;
     result_.options.progress = nullptr;
     result_.seconds = watch.seconds();
@@ -543,6 +548,25 @@ class Study {
         options_.power_runs, {}, s.right);
   }
 
+  void groups(const GroupSetting& s) {
+    if (left_out(s.name)) return;
+    const bool power = s.audit.period > 0;
+    const std::int64_t runs = power ? options_.power_runs : options_.null_runs;
+    std::array<std::int64_t, kGroupQuestions.size()> hits = {};
+    for (std::int64_t run = 0; run < runs; ++run) {
+      base::Random random = stream(s.name, run);
+      const auto rejects =
+          group_rejections(simulate(s.audit, random), s.modulus, options_.permutations,
+                           options_.level, static_cast<std::uint64_t>(run) + 1);
+      for (std::size_t k = 0; k < hits.size(); ++k) hits[k] += rejects[k] ? 1 : 0;
+    }
+    for (std::size_t k = 0; k < hits.size(); ++k) {
+      const bool bounded = !power && s.exact && kGroupQuestions[k].by_shifts;
+      add(CalibrationKind::kGroups, s.name, kGroupQuestions[k].text, hits[k], runs,
+          bounded ? std::optional(kMostRejections) : std::nullopt, {});
+    }
+  }
+
   const CalibrationOptions& options_;
   CalibrationResult result_;
 };
@@ -554,9 +578,11 @@ const char* kind_name(CalibrationKind kind) {
     case CalibrationKind::kCoverage:
       return "interval coverage";
     case CalibrationKind::kPower:
+      return "power";
+    case CalibrationKind::kGroups:
       break;
   }
-  return "power";
+  return "tests over groups";
 }
 
 }  // namespace
@@ -606,8 +632,8 @@ base::Json to_json(const CalibrationResult& result) {
 
 std::string to_markdown(const CalibrationResult& result) {
   std::string text;
-  for (const auto kind :
-       {CalibrationKind::kFalseAlarm, CalibrationKind::kCoverage, CalibrationKind::kPower}) {
+  for (const auto kind : {CalibrationKind::kFalseAlarm, CalibrationKind::kCoverage,
+                          CalibrationKind::kPower, CalibrationKind::kGroups}) {
     text += fmt::format(
         "\n| {} | counted | runs | share | 95 % interval | wanted |\n"
         "|---|---|---|---|---|---|\n",

@@ -1,5 +1,6 @@
 // Does the method do what it says? A simulation study with committed seeds: how often a period is
-// named where there is none, how often intervals cover the truth, how often a real period is found.
+// named where there is none, how often intervals cover the truth, how often a real period is found,
+// how often the tests over groups reject.
 //
 // The study uses fewer permutations (399) than an analysis (10,000), so that it takes minutes on
 // one core. That coarsens p-values to steps of 1/400 and costs a little power, never the level. Far
@@ -30,7 +31,7 @@ struct CalibrationOptions {
   std::function<void(const std::string&)> progress;
 };
 
-enum class CalibrationKind { kFalseAlarm, kCoverage, kPower };
+enum class CalibrationKind { kFalseAlarm, kCoverage, kPower, kGroups };
 
 struct CalibrationRow {
   CalibrationKind kind = CalibrationKind::kFalseAlarm;

@@ -391,7 +391,8 @@ void take_mean(const ClusteredMean& mean, Contrasts& result) {
 
 void test_items(const ScoreTable& table, const ContrastOptions& options, Contrasts& result) {
   const PhaseMatrix matrix = phase_matrix(table, options.modulus);
-  const std::int64_t permutations = affordable(options.permutations, matrix.cell.size());
+  const std::int64_t permutations =
+      affordable(options.permutations, std::min(matrix.cell.size(), kLargeCells));
   const CochranResult q = cochran_q(matrix, permutations, options.seed);
   result.test = {.statistic = q.q,
                  .p_chi_squared = q.p_chi_squared,
@@ -402,7 +403,6 @@ void test_items(const ScoreTable& table, const ContrastOptions& options, Contras
                  .method = q.method,
                  .reason = q.reason};
   if (q.q) result.test.freedom = options.modulus - 1;
-  if (q.q && permutations == 0) result.test.reason = kNoPermutations;
   result.spread = phase_spread(matrix);
 }
 

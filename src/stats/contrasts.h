@@ -43,8 +43,8 @@ struct Contrast {
 struct GroupTest {
   std::optional<double> statistic;
   std::optional<std::int64_t> freedom;  // degrees of freedom of p_chi_squared
-  std::optional<double> p_chi_squared;  // for many informative items or prompts
-  std::optional<double> p_permutation;  // for any number; empty beyond kLargeCells
+  std::optional<double> p_chi_squared;  // for many informative items or prompts; see cochran_q()
+  std::optional<double> p_permutation;  // for any number; unpaired: empty beyond kLargeCells
   std::int64_t items = 0;               // paired: with every group
   std::int64_t informative = 0;         // paired: whose groups differ
   std::int64_t dropped = 0;             // paired: miss a group

@@ -4,25 +4,26 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/random.h"
 #include "stats/bootstrap.h"
-#include "stats/interval.h"
+#include "stats/gap_null.h"
 #include "stats/large_table.h"
-#include "stats/parallel.h"
 #include "stats/sampling.h"
 
 namespace kvphase::stats {
 namespace {
 
-constexpr double kWorkLimit = 1e9;  // cells shuffled in all replicates: a few seconds
-constexpr std::int64_t kFewestReplicates = 199;
 constexpr double kMostSplitCells = 4e8;  // cells added up in all splits: about a second
 constexpr double kTolerance = 1e-12;  // equal gaps that differ by the order of additions are ties
 
-void check(const GapOptions& options) {
+}  // namespace
+
+void check_gap_options(const GapOptions& options) {
   if (options.replicates < 1) {
     throw base::usage_error("stats.gap", "expected at least 1 replicate, got {}",
                             options.replicates);
@@ -44,204 +45,20 @@ std::optional<double> gap_of(const std::vector<double>& sum, const std::vector<s
   return high - *low;
 }
 
-void summarise(GapNoise& result, std::vector<double>& gaps) {
-  const double limit = *result.gap - kTolerance * (1 + std::abs(*result.gap));
-  double sum = 0;
-  std::int64_t as_large = 0;
-  for (const double g : gaps) {
-    sum += g;
-    as_large += g >= limit ? 1 : 0;
-  }
-  const auto count = static_cast<double>(gaps.size());
-  std::ranges::sort(gaps);
-  result.noise = sum / count;
-  result.noise_high = sorted_quantile(gaps, 0.95);
+void summarise(GapNoise& result, NullGaps null) {
+  const double limit = null.observed - kTolerance * (1 + std::abs(null.observed));
+  const auto as_large = std::ranges::count_if(null.gaps, [&](double g) { return g >= limit; });
+  const auto count = static_cast<double>(null.gaps.size());
+  result.replicates = static_cast<std::int64_t>(null.gaps.size());
   result.p_value = (1 + static_cast<double>(as_large)) / (1 + count);
-}
-
-// The null of a large table from a sample of its items; see large_table.h.
-std::vector<double> sampled_gaps(const ScoreTable& table, std::span<const std::size_t> informative,
-                                 const GapOptions& options, const GroupTotals& totals,
-                                 std::int64_t replicates, std::size_t& sampled) {
-  struct Expected {
-    std::vector<double> sum;  // per group, when every score is its item's mean
-    double squares = 0;       // of scores around their item's mean
-  };
-  const auto expect = [&](const ScoreTable& part) {
-    Expected e{.sum = std::vector<double>(totals.sum.size())};
-    for (std::size_t i = 0; i < part.items(); ++i) {
-      const auto scores = part.scores_of(i);
-      double mean = 0;
-      for (const double x : scores) mean += x;
-      mean /= static_cast<double>(scores.size());
-      for (const double x : scores) e.squares += (x - mean) * (x - mean);
-      for (const auto p : part.positions_of(i)) {
-        e.sum[static_cast<std::size_t>(p % options.modulus)] += mean;
-      }
-    }
-    return e;
-  };
-  const ScoreTable part = take_items(table, sample_items(table, informative, options.seed));
-  sampled = part.items();
-  const Expected all = expect(table);
-  const Expected some = expect(part);
-  const double root = std::sqrt(all.squares / some.squares);
-  std::vector<std::uint32_t> group;
-  for (const auto p : part.position) {
-    group.push_back(static_cast<std::uint32_t>(p % options.modulus));
-  }
-  std::vector<double> gaps(static_cast<std::size_t>(replicates));
-  constexpr std::size_t kWalks = 16;  // fixed, so that draws do not depend on the cores
-  for_each_part(kWalks, [&](std::size_t walk) {
-    base::Random random(base::derive_seed(options.seed, "stats.gap_noise_items", {walk}));
-    std::vector<double> scores = part.score;
-    std::vector<double> sum(totals.sum.size());
-    const std::size_t end = gaps.size() * (walk + 1) / kWalks;
-    for (std::size_t b = gaps.size() * walk / kWalks; b < end; ++b) {
-      std::ranges::fill(sum, 0.0);
-      for (std::size_t i = 0; i < part.items(); ++i) {
-        const std::size_t first = part.first[i];
-        const std::size_t last = part.first[i + 1];
-        fast_shuffle(std::span(scores).subspan(first, last - first), random);
-        for (std::size_t c = first; c < last; ++c) sum[group[c]] += scores[c];
-      }
-      for (std::size_t g = 0; g < sum.size(); ++g) {
-        sum[g] = all.sum[g] + root * (sum[g] - some.sum[g]);
-      }
-      gaps[b] = *gap_of(sum, totals.n);
-    }
-  });
-  return gaps;
-}
-
-// The null of a single item too large to permute: all prompts exchangeable, so that the sums of the
-// groups are those of sampling without replacement (position_folder.h). Right/wrong draws are
-// exact, others normal with the same means and covariances.
-std::vector<double> dealt_gaps(const ScoreTable& table, const GapOptions& options,
-                               const GroupTotals& totals) {
-  const auto cells = static_cast<std::int64_t>(table.cells());
-  const auto count = static_cast<double>(cells);
-  double all = 0;
-  for (const double x : totals.sum) all += x;
-  const bool binary = is_binary(table);
-  const double mean = all / count;
-  double squares = 0;
-  for (const double x : table.score) squares += (x - mean) * (x - mean);
-  const double deviation = std::sqrt(squares / (count - 1));
-  base::Random random(base::derive_seed(options.seed, "stats.gap_noise_items"));
-  std::vector<double> gaps;
-  std::vector<double> sum(totals.sum.size());
-  for (std::int64_t b = 0; b < options.replicates; ++b) {
-    std::int64_t left = cells;
-    auto good = static_cast<std::int64_t>(std::llround(all));
-    double drawn = 0;
-    for (std::size_t g = 0; g < sum.size(); ++g) {
-      const std::int64_t n = totals.n[g];
-      if (binary) {
-        const std::int64_t right = draw_hypergeometric(left, good, n, random);
-        left -= n;
-        good -= right;
-        sum[g] = static_cast<double>(right);
-        continue;
-      }
-      sum[g] = deviation * std::sqrt(static_cast<double>(n)) * random.normal();
-      drawn += sum[g];
-    }
-    for (std::size_t g = 0; g < sum.size() && !binary; ++g) {
-      sum[g] += static_cast<double>(totals.n[g]) * (mean - drawn / count);
-    }
-    gaps.push_back(*gap_of(sum, totals.n));
-  }
-  return gaps;
-}
-
-constexpr const char* kOneGroup = "fewer than two groups have observations";
-
-}  // namespace
-
-GapNoise gap_noise_items(const ScoreTable& table, const GapOptions& options) {
-  check(options);
-  const GroupTotals totals = group_totals(table, options.modulus);
-  GapNoise result{.gap = gap_of(totals.sum, totals.n),
-                  .n = static_cast<std::int64_t>(table.cells()),
-                  .method = "permutation of scores inside items"};
-  if (!result.gap) {
-    result.reason = table.cells() == 0 ? "no observations" : kOneGroup;
-    return result;
-  }
-  // Constant items only add a fixed sum to their groups.
-  std::vector<double> fixed(totals.sum.size());
-  std::vector<std::size_t> informative;
-  std::size_t cells = 0;
-  for (std::size_t i = 0; i < table.items(); ++i) {
-    const auto scores = table.scores_of(i);
-    const auto [low, high] = std::ranges::minmax_element(scores);
-    if (*low != *high) {
-      informative.push_back(i);
-      cells += scores.size();
-      continue;
-    }
-    const auto positions = table.positions_of(i);
-    for (std::size_t c = 0; c < scores.size(); ++c) {
-      fixed[static_cast<std::size_t>(positions[c] % options.modulus)] += scores[c];
-    }
-  }
-  if (informative.empty()) {
-    // Every permutation is the data itself.
-    result.noise = result.gap;
-    result.noise_high = result.gap;
-    result.p_value = 1;
-    result.method += "; every item has the same score at all its positions: nothing to permute";
-    return result;
-  }
-  if (cells > kLargeCells && informative.size() > 1) {
-    const auto most = static_cast<std::int64_t>(kSampledWork / static_cast<double>(kSampleCells));
-    result.replicates = std::min(options.replicates, most);
-    std::size_t sampled = 0;
-    std::vector<double> gaps =
-        sampled_gaps(table, informative, options, totals, result.replicates, sampled);
-    summarise(result, gaps);
-    result.method +=
-        fmt::format(", {} permutations of a random sample of {} items that stands for all {}",
-                    result.replicates, sampled, table.items());
-    return result;
-  }
-  if (cells > kLargeItem && table.items() == 1) {
-    result.replicates = options.replicates;
-    std::vector<double> gaps = dealt_gaps(table, options, totals);
-    summarise(result, gaps);
-    result.method += fmt::format(", {} draws with the moments of permutations", result.replicates);
-    return result;
-  }
-  const auto affordable = static_cast<std::int64_t>(kWorkLimit / static_cast<double>(cells));
-  result.replicates = std::min(options.replicates, std::max(kFewestReplicates, affordable));
-
-  std::vector<std::uint32_t> group(table.cells());
-  for (std::size_t c = 0; c < table.cells(); ++c) {
-    group[c] = static_cast<std::uint32_t>(table.position[c] % options.modulus);
-  }
-  base::Random random(base::derive_seed(options.seed, "stats.gap_noise_items"));
-  std::vector<double> scores(table.score);
-  std::vector<double> gaps;
-  gaps.reserve(static_cast<std::size_t>(result.replicates));
-  std::vector<double> sum;
-  for (std::int64_t b = 0; b < result.replicates; ++b) {
-    sum = fixed;
-    for (const std::size_t i : informative) {
-      const std::size_t first = table.first[i];
-      const std::size_t end = table.first[i + 1];
-      fast_shuffle(std::span(scores).subspan(first, end - first), random);
-      for (std::size_t c = first; c < end; ++c) sum[group[c]] += scores[c];
-    }
-    gaps.push_back(*gap_of(sum, totals.n));
-  }
-  summarise(result, gaps);
-  result.method += fmt::format(", {} permutations", result.replicates);
-  return result;
+  std::vector<double>& noise = null.noise.empty() ? null.gaps : null.noise;
+  result.noise = std::accumulate(noise.begin(), noise.end(), 0.0) / count;
+  std::ranges::sort(noise);
+  result.noise_high = sorted_quantile(noise, 0.95);
 }
 
 GapNoise gap_noise_counts(const ResidueCounts& counts, const GapOptions& options) {
-  check(options);
+  check_gap_options(options);
   check_counts(counts, "stats.gap");
   std::vector<double> sum(counts.correct.begin(), counts.correct.end());
   GapNoise result{.gap = gap_of(sum, counts.n),
@@ -252,17 +69,15 @@ GapNoise gap_noise_counts(const ResidueCounts& counts, const GapOptions& options
     return result;
   }
   const double pooled = static_cast<double>(total_correct(counts)) / static_cast<double>(result.n);
-  result.replicates = options.replicates;
+  NullGaps null{.gaps = {}, .observed = *result.gap, .noise = {}};
   base::Random random(base::derive_seed(options.seed, "stats.gap_noise_counts"));
-  std::vector<double> gaps;
-  gaps.reserve(static_cast<std::size_t>(result.replicates));
-  for (std::int64_t b = 0; b < result.replicates; ++b) {
+  for (std::int64_t b = 0; b < options.replicates; ++b) {
     for (std::size_t g = 0; g < sum.size(); ++g) {
       sum[g] = static_cast<double>(draw_binomial(counts.n[g], pooled, random));
     }
-    gaps.push_back(*gap_of(sum, counts.n));
+    null.gaps.push_back(*gap_of(sum, counts.n));
   }
-  summarise(result, gaps);
+  summarise(result, std::move(null));
   result.method += fmt::format(", {} draws", result.replicates);
   return result;
 }

@@ -19,7 +19,7 @@ struct GapNoise {
   std::optional<double> gap;         // raw: best minus worst group mean
   std::optional<double> noise;       // expected gap if all groups were equal
   std::optional<double> noise_high;  // 95th percentile of that gap
-  std::optional<double> p_value;     // P(noise gives a gap at least as large), add-one estimate
+  std::optional<double> p_value;     // P(equal groups give a gap as large), add-one estimate
   std::int64_t n = 0;                // observations
   std::int64_t replicates = 0;
   std::string method;
@@ -32,11 +32,26 @@ struct GapOptions {
   std::uint64_t seed = 1;
 };
 
-// Null: the scores of an item are exchangeable over its positions (all groups equal, items as
-// different as they like). Scores are permuted inside items. Items whose scores are all equal carry
-// nothing. Slow drift breaks exchangeability: see the second null of period.h. Beyond 250,000 cells
-// a random sample of whole items is permuted, and its deviations are scaled to all items
-// (large_table.h); the groups' sums of a single item of that size are drawn with the moments of
+// Null: items share no phase, whatever the answers of one item have to do with one another. From 9
+// items that vary on, every item's deviations from its mean are moved over the groups that have
+// observations, (p + shift) mod m, together and by its own random amount (item_shift.h); what the
+// means of items give a group stays where their cells are. Without a shift that is the gap itself.
+// Exact where items start anywhere, or repeat at random phases of their own. What all items share
+// at a position, a drift from equal starts too, is a difference of groups. Where an item has more
+// observations in some groups, what moved to a group is put to its own number of observations as
+// independent answers would be: about exact for these, and with items that all start alike
+// conservative for patterns of their own.
+//
+// The p-value is of these draws. noise and noise_high are of the same shifts once what all items
+// share at a group has been taken out of each, which would not be there if groups were equal.
+//
+// Fewer items have too few shifts: their scores are permuted inside items, as if answers of an item
+// were independent (`method` says so), and the noise contains what the items share. A table of one
+// item, as pool_items() makes, is dealt anew as a whole. Items whose scores are all equal carry
+// nothing.
+//
+// Of more than about 10,000 items a random sample is drawn from and scaled to all (large_table.h);
+// of few items with more than 25,000 cells the groups' sums are drawn with the moments of
 // permutations.
 GapNoise gap_noise_items(const ScoreTable& table, const GapOptions& options);
 

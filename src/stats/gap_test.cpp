@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <map>
 
 #include "base/error.h"
 #include "base/random.h"
 #include "stats/published_counts.h"
+#include "stats/simulate.h"
 
 namespace kvphase::stats {
 namespace {
@@ -108,6 +112,163 @@ TEST(Gap, PermutationPFindsAWeakPhase) {
   const auto gap = gap_noise_items(make_score_table(rows), {.modulus = 4, .replicates = 1000});
   EXPECT_LT(*gap.p_value, 0.002);
   EXPECT_GT(*gap.gap, *gap.noise_high);
+}
+
+// Shifts drawn one after another, cell by cell.
+double naive_shifts_p(const ScoreTable& table, std::int64_t modulus, std::int64_t replicates,
+                      std::uint64_t seed) {
+  const GroupTotals totals = group_totals(table, modulus);
+  const auto range = [&](const std::vector<double>& sum) {
+    double low = 1e9;
+    double high = -1e9;
+    for (std::size_t g = 0; g < sum.size(); ++g) {
+      low = std::min(low, sum[g] / static_cast<double>(totals.n[g]));
+      high = std::max(high, sum[g] / static_cast<double>(totals.n[g]));
+    }
+    return high - low;
+  };
+  const double observed = range(totals.sum);
+  std::int64_t as_large = 0;
+  constexpr std::int64_t kWalks = 16;
+  for (std::int64_t walk = 0; walk < kWalks; ++walk) {
+    base::Random random(
+        base::derive_seed(seed, "stats.gap_noise_items", {static_cast<std::uint64_t>(walk)}));
+    for (auto b = replicates * walk / kWalks; b < replicates * (walk + 1) / kWalks; ++b) {
+      const auto m = static_cast<std::size_t>(modulus);
+      std::vector<double> means(m), deviations(m), n(m);
+      for (std::size_t i = 0; i < table.items(); ++i) {
+        const auto scores = table.scores_of(i);
+        double mean = 0;
+        for (const double x : scores) mean += x / static_cast<double>(scores.size());
+        const bool varies = std::ranges::count(scores, scores[0]) != std::ssize(scores);
+        const std::uint64_t by = varies ? ((random.next() >> 32) * m) >> 32 : 0;
+        for (std::size_t c = 0; c < scores.size(); ++c) {
+          const auto p = static_cast<std::size_t>(table.positions_of(i)[c]);
+          means[p % m] += mean;
+          deviations[(p + by) % m] += scores[c] - mean;
+          n[(p + by) % m] += 1;
+        }
+      }
+      for (std::size_t g = 0; g < m; ++g) {
+        if (n[g] == 0) continue;
+        means[g] += deviations[g] * std::sqrt(static_cast<double>(totals.n[g]) / n[g]);
+      }
+      as_large += range(means) >= observed - 1e-9 ? 1 : 0;
+    }
+  }
+  return static_cast<double>(1 + as_large) / static_cast<double>(1 + replicates);
+}
+
+TEST(Gap, ShiftsOfFoldedItemsOnSeveralThreadsAreThoseOfTheirCells) {
+  // Whole cycles; runs that hold none; constant items; missing cells.
+  for (const std::int64_t offsets : {24, 20, 10}) {
+    for (const double kept : {1.0, 0.8}) {
+      base::Random random(static_cast<std::uint64_t>(offsets));
+      std::vector<ScoreRow> rows;
+      for (std::int64_t i = 0; i < 25; ++i) {
+        const auto start = static_cast<std::int64_t>(random.uniform_index(50));
+        for (std::int64_t k = 0; k < offsets; ++k) {
+          const bool right = i % 5 == 0 || random.uniform() < (k % 8 == 2 ? 0.5 : 0.75);
+          if (random.uniform() < kept) rows.push_back({i, start + k, right ? 1.0 : 0.0});
+        }
+      }
+      const ScoreTable table = make_score_table(rows);
+      for (const std::int64_t modulus : {2, 8, 16}) {
+        const auto gap = gap_noise_items(table, {.modulus = modulus, .replicates = 600, .seed = 9});
+        EXPECT_EQ(*gap.p_value, naive_shifts_p(table, modulus, 600, 9))
+            << offsets << " offsets mod " << modulus;
+      }
+    }
+  }
+}
+
+TEST(Gap, WithoutAShiftADrawIsTheGapItself) {
+  // Of nine items eight are alike in both groups, so that only two draws exist: the data and its
+  // mirror image, which has the same gap. Item means, a common offset and sizes that differ between
+  // items change nothing.
+  for (const double offset : {0.0, 1e8}) {
+    std::vector<ScoreRow> rows;
+    for (std::int64_t i = 0; i < 8; ++i) {
+      for (std::int64_t k = 0; k < 4 + 4 * (i % 2); ++k) {
+        rows.push_back({i, k, offset + 0.1 * static_cast<double>(i) + (k % 4 < 2 ? 1 : 0)});
+      }
+    }
+    for (std::int64_t k = 0; k < 4; ++k) rows.push_back({8, k, offset + (k % 2 == 0 ? 0.7 : 0)});
+    const auto gap = gap_noise_items(make_score_table(rows), {.modulus = 2, .replicates = 500});
+    EXPECT_EQ(*gap.p_value, 1) << offset;
+  }
+}
+
+// Shares of data sets with p <= 0.05.
+double rejected(const SimulatedAudit& audit, std::int64_t modulus, int runs, std::uint64_t seed) {
+  int hits = 0;
+  for (int run = 0; run < runs; ++run) {
+    base::Random random(base::derive_seed(seed, "run", {static_cast<std::uint64_t>(run)}));
+    const auto gap = gap_noise_items(
+        simulate(audit, random),
+        {.modulus = modulus, .replicates = 199, .seed = static_cast<std::uint64_t>(run)});
+    hits += *gap.p_value <= 0.05 ? 1 : 0;
+  }
+  std::printf("p <= 0.05 in %.3f of %d sets\n", static_cast<double>(hits) / runs, runs);
+  return static_cast<double>(hits) / runs;
+}
+
+TEST(Gap, PatternsOfItemsOwnAreNoGapOverTheGroups) {
+  // Scores permuted inside items: 0.65 over phases of 8, 0.46 over phases of 4.
+  for (const std::int64_t range : {1000, 0}) {
+    const SimulatedAudit audit{.items = 30,
+                               .start_range = range,
+                               .accuracy = 0.99,
+                               .own_period = 8,
+                               .own_drop = 10,
+                               .own_chance = 0.3};
+    for (const std::int64_t modulus : {4, 8, 24}) {
+      EXPECT_LE(rejected(audit, modulus, 300, 1), 0.09) << "mod " << modulus << ", " << range;
+    }
+  }
+}
+
+TEST(Gap, TheLevelHoldsWhereGroupsHaveDifferentNumbersOfObservations) {
+  for (const std::int64_t range : {1000, 0}) {
+    const SimulatedAudit two_and_three{.items = 30, .offsets = 20, .start_range = range};
+    const SimulatedAudit one_and_two{.items = 30, .offsets = 24, .start_range = range};
+    for (const double share :
+         {rejected(two_and_three, 8, 400, 2), rejected(one_and_two, 16, 400, 3)}) {
+      EXPECT_LE(share, 0.085) << range;
+      EXPECT_GE(share, 0.015) << range;
+    }
+  }
+}
+
+TEST(Gap, TheNoiseLeavesOutWhatItemsShare) {
+  base::Random random(11);
+  std::vector<ScoreRow> flat, dip;
+  for (std::int64_t i = 0; i < 40; ++i) {
+    for (std::int64_t k = 0; k < 24; ++k) {
+      const double x = random.normal();
+      flat.push_back({i, i + k, x});
+      dip.push_back({i, i + k, x - ((i + k) % 8 == 3 ? 4 : 0)});
+    }
+  }
+  const GapOptions options{.modulus = 8, .replicates = 2000};
+  const auto without = gap_noise_items(make_score_table(flat), options);
+  const auto with = gap_noise_items(make_score_table(dip), options);
+  EXPECT_NEAR(*with.noise, *without.noise, 0.01) << "equal groups would show no dip";
+  EXPECT_NEAR(*without.noise, studentized_range_mean(8) / std::sqrt(120.0), 0.03);
+  EXPECT_LT(*with.p_value, 0.001);
+}
+
+TEST(Gap, FewItemsArePermutedAndTheMethodSaysSo) {
+  const auto method = [](std::int64_t items) {
+    return gap_noise_items(random_table(items, 24, 0.5, 3), {.modulus = 8, .replicates = 50})
+        .method;
+  };
+  EXPECT_EQ(method(1), "permutation of scores inside items, 50 permutations");
+  EXPECT_EQ(method(8),
+            "permutation of scores inside items, 50 permutations (8 items that vary are too few to "
+            "be shifted as a whole)");
+  EXPECT_EQ(method(9),
+            "every item shifted over the groups as a whole, by its own random amount, 50 draws");
 }
 
 TEST(Gap, CrossFittedGapIsUnbiasedWhenPhasesAreAlikeAndKeepsALargeOne) {

@@ -66,6 +66,47 @@ TEST(LargeTable, NoiseOfTheGapFromASampleAgreesWithPermutingEveryItem) {
   EXPECT_NE(sampled.method.find("random sample of"), std::string::npos) << sampled.method;
 }
 
+TEST(LargeTable, PatternsOfItemsOwnStayInTheNoiseOfTheGap) {
+  ScoreTable table = large_table(9, [](std::int64_t) { return 2.0; });  // all right
+  base::Random random(1);
+  for (std::size_t i = 0; i < table.items(); ++i) {
+    const auto weak = static_cast<std::int32_t>(random.uniform_index(8));
+    for (std::size_t c = table.first[i]; c < table.first[i + 1]; ++c) {
+      if (table.position[c] % 8 == weak) table.score[c] = 0;
+    }
+  }
+  const GapNoise r = gap_noise_items(table, {.modulus = 8});
+  // An item is one weak phase of 8, however often it is asked: multinomial, so that two phases
+  // differ as independent ones of variance 1/8 would.
+  const double expected = studentized_range_mean(8) * std::sqrt(1.0 / 8 / kItems);
+  std::printf("gap %.4f, noise %.4f, expected %.4f, p %.3f\n", *r.gap, *r.noise, expected,
+              *r.p_value);
+  EXPECT_NEAR(*r.noise, expected, 0.05 * expected) << "permuted answers: 0.55 of it";
+  EXPECT_GT(*r.p_value, 0.02);
+}
+
+TEST(LargeTable, AFewLongItemsAreDealtLikePermutations) {
+  // Right/wrong and continuous; two items of more than 25,000 scores together.
+  for (const bool continuous : {false, true}) {
+    base::Random random(12);
+    ScoreTable table;
+    for (std::int64_t i = 0; i < 2; ++i) {
+      table.ids.push_back(i);
+      for (std::int32_t p = 0; p < 14000; ++p) {
+        table.position.push_back(p);
+        const double x = random.normal();
+        table.score.push_back(continuous ? x : x > 0.3 * static_cast<double>(i) ? 1 : 0);
+      }
+      table.first.push_back(table.score.size());
+    }
+    const GapNoise dealt = gap_noise_items(table, {.modulus = 8, .replicates = 4000});
+    EXPECT_NE(dealt.method.find("moments of permutations"), std::string::npos) << dealt.method;
+    const double deviation = continuous ? 1 : 0.49;
+    EXPECT_NEAR(*dealt.noise, studentized_range_mean(8) * deviation / std::sqrt(3500.0),
+                0.05 * *dealt.noise);
+  }
+}
+
 TEST(LargeTable, UnevenPositionsStayInTheNullOfTheGap) {
   // Item difficulty that goes with the positions an item happens to have is no gap inside items.
   ScoreTable table = large_table(2, flat);

@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "stats/interval.h"
+#include "stats/item_shift.h"
+#include "stats/large_table.h"
 #include "stats/sampling.h"
 
 namespace kvphase::stats {
@@ -36,6 +38,19 @@ Estimate difference(double b, double c, double n, double level) {
           .low = std::max(-1.0, d - z * se),
           .high = std::min(1.0, d + z * se),
           .level = level};
+}
+
+// About kSampleCells cells of whole rows, at least kFewestSampled rows. Q has no scale, so that its
+// null over many rows is that over some.
+ItemShifts sample_rows(const ItemShifts& rows, base::Random& random) {
+  const std::size_t count =
+      std::min(rows.items(), std::max(kFewestSampled, kSampleCells / rows.groups));
+  ItemShifts sample{.groups = rows.groups};
+  for (const std::size_t i : random.sample_without_replacement(rows.items(), count)) {
+    const auto row = rows.sum.begin() + static_cast<std::ptrdiff_t>(i * rows.groups);
+    sample.sum.insert(sample.sum.end(), row, row + static_cast<std::ptrdiff_t>(rows.groups));
+  }
+  return sample;
 }
 
 }  // namespace
@@ -227,11 +242,8 @@ CochranResult cochran_q(const PhaseMatrix& matrix, std::int64_t permutations, st
                             permutations);
   }
   CochranResult result{.items = static_cast<std::int64_t>(matrix.items()),
-                       .dropped = matrix.dropped};
-  result.method = fmt::format("Cochran's Q over {} phases", matrix.phases);
-  if (permutations > 0) {
-    result.method += fmt::format(", {} permutations inside items", permutations);
-  }
+                       .dropped = matrix.dropped,
+                       .method = fmt::format("Cochran's Q over {} phases", matrix.phases)};
   if (matrix.items() == 0) {
     result.reason = "no item with all phases";
     return result;
@@ -241,8 +253,8 @@ CochranResult cochran_q(const PhaseMatrix& matrix, std::int64_t permutations, st
     return result;
   }
   const std::size_t p = matrix.phases;
-  // Rows that carry information, centred; kept only to be permuted.
-  std::vector<double> cells;
+  // Rows that carry information, centred; kept only to be drawn from.
+  ItemShifts rows{.groups = p};
   std::vector<double> total(p);
   double within = 0;
   for (std::size_t i = 0; i < matrix.items(); ++i) {
@@ -253,7 +265,7 @@ CochranResult cochran_q(const PhaseMatrix& matrix, std::int64_t permutations, st
       const double x = row[g] - mean;
       total[g] += x;
       within += x * x;
-      if (permutations > 0) cells.push_back(x);
+      if (permutations > 0) rows.sum.push_back(x);
     }
     ++result.informative;
   }
@@ -263,26 +275,41 @@ CochranResult cochran_q(const PhaseMatrix& matrix, std::int64_t permutations, st
     result.reason = "no discordant item";
     return result;
   }
-  const auto sum_of_squares = [&] {
+  const auto q_of = [&](double squares) {
     double sum = 0;
     for (const double t : total) sum += t * t;
-    return sum;
+    return (static_cast<double>(p) - 1) * sum / squares;
   };
-  const double observed = sum_of_squares();
-  const double df = static_cast<double>(p) - 1;
-  result.q = df * observed / within;
-  result.p_chi_squared = boost::math::cdf(
-      boost::math::complement(boost::math::chi_squared_distribution<>(df), *result.q));
+  result.q = q_of(within);
+  result.p_chi_squared = boost::math::cdf(boost::math::complement(
+      boost::math::chi_squared_distribution<>(static_cast<double>(p) - 1), *result.q));
   if (permutations == 0) return result;
   base::Random random(base::derive_seed(seed, "stats.cochran_q"));
+  const bool shifts = rows.items() >= kFewestItemsToShift;
+  result.method += shifts ? fmt::format(", {} random shifts of whole items", permutations)
+                          : fmt::format(
+                                ", {} permutations inside items ({} that var{}: too few to "
+                                "shift)",
+                                permutations, rows.items(), rows.items() == 1 ? "ies" : "y");
+  if (shifts && rows.sum.size() > kLargeCells) {
+    rows = sample_rows(rows, random);
+    within = 0;
+    for (const double x : rows.sum) within += x * x;
+    result.method += fmt::format(" of a random sample of {} that stands for all", rows.items());
+  }
   std::int64_t as_large = 0;
+  std::vector<double> no_sizes;
   for (std::int64_t b = 0; b < permutations; ++b) {
-    for (std::size_t i = 0; i < cells.size(); i += p) {
-      fast_shuffle(std::span(cells).subspan(i, p), random);
+    if (shifts) {
+      draw_shifts(rows, random, total, no_sizes);
+    } else {
+      std::ranges::fill(total, 0.0);
+      for (std::size_t c = 0; c < rows.sum.size(); c += p) {
+        fast_shuffle(std::span(rows.sum).subspan(c, p), random);
+        for (std::size_t g = 0; g < p; ++g) total[g] += rows.sum[c + g];
+      }
     }
-    std::ranges::fill(total, 0.0);
-    for (std::size_t c = 0; c < cells.size(); ++c) total[c % p] += cells[c];
-    as_large += sum_of_squares() >= observed * (1 - 1e-9) ? 1 : 0;
+    as_large += q_of(within) >= *result.q * (1 - 1e-9) ? 1 : 0;
   }
   result.p_permutation =
       (1 + static_cast<double>(as_large)) / (1 + static_cast<double>(permutations));

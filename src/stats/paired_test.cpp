@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
+#include <utility>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -111,6 +113,72 @@ TEST(Paired, CochranEqualsItsTextbookForm) {
   const auto r = cochran_q(m, 4000);
   EXPECT_NEAR(*r.q, 4 * 3 * between / (4 * rows - squares), 1e-9);
   EXPECT_NEAR(*r.p_permutation, *r.p_chi_squared, 0.03);
+}
+
+// Of 400 sets without common phases, how often each p is at most 0.05: items with patterns of their
+// own that repeat three times inside the phases.
+std::pair<int, int> cochran_rejects(int items) {
+  int chi_squared = 0;
+  int shifted = 0;
+  for (std::uint64_t run = 0; run < 400; ++run) {
+    base::Random random(base::derive_seed(4, "run", {run}));
+    PhaseMatrix m{.phases = 24, .cell = {}};
+    for (int i = 0; i < items; ++i) {
+      const auto weak = random.uniform_index(8);
+      for (std::size_t p = 0; p < m.phases; ++p) {
+        m.cell.push_back(random.uniform() < (p % 8 == weak ? 0.05 : 0.95) ? 1.0 : 0.0);
+      }
+    }
+    const auto r = cochran_q(m, 199, run);
+    chi_squared += *r.p_chi_squared <= 0.05 ? 1 : 0;
+    shifted += *r.p_permutation <= 0.05 ? 1 : 0;
+  }
+  std::printf("%d items: chi-squared rejects in %.3f, shifted items in %.3f\n", items,
+              chi_squared / 400.0, shifted / 400.0);
+  return {chi_squared, shifted};
+}
+
+TEST(Paired, CochransQTakesItemsAsUnits) {
+  const auto [chi_squared, shifted] = cochran_rejects(30);
+  EXPECT_GT(chi_squared, 40) << "10 %: answers a cycle apart go together";
+  EXPECT_LE(shifted, 34) << "8.5 %";
+}
+
+TEST(Paired, CochransQSaysWhatItDraws) {
+  PhaseMatrix m{.phases = 4, .cell = {}};
+  const auto add = [&](int rows) {
+    for (int i = 0; i < rows; ++i) {
+      m.cell.insert(m.cell.end(), {1, i % 3 == 0 ? 1.0 : 0.0, 0, 1});
+    }
+  };
+  add(8);
+  EXPECT_EQ(cochran_q(m, 50).method,
+            "Cochran's Q over 4 phases, 50 permutations inside items (8 that vary: too few to "
+            "shift)");
+  add(1);
+  EXPECT_EQ(cochran_q(m, 50).method, "Cochran's Q over 4 phases, 50 random shifts of whole items");
+}
+
+TEST(Paired, CochransQOfManyItemsDrawsFromASample) {
+  // 32,000 rows of 8 phases, every other one right: two phases in truth, so that chi-squared is
+  // wrong, however many items there are.
+  int chi_squared = 0;
+  int sampled = 0;
+  for (std::uint64_t run = 0; run < 100; ++run) {
+    base::Random random(base::derive_seed(5, "run", {run}));
+    PhaseMatrix m{.phases = 8, .cell = {}};
+    for (int i = 0; i < 32'000; ++i) {
+      const double even = random.uniform() < 0.5 ? 1 : 0;
+      for (int g = 0; g < 8; ++g) m.cell.push_back(g % 2 == 0 ? even : 1 - even);
+    }
+    const auto r = cochran_q(m, 199, run);
+    EXPECT_THAT(r.method, testing::HasSubstr("random sample of"));
+    chi_squared += *r.p_chi_squared <= 0.05 ? 1 : 0;
+    sampled += *r.p_permutation <= 0.05 ? 1 : 0;
+  }
+  std::printf("of 100: chi-squared rejects in %d, shifted items in %d\n", chi_squared, sampled);
+  EXPECT_GT(chi_squared, 8);
+  EXPECT_LE(sampled, 11);
 }
 
 TEST(Paired, CochranOfTwoPhasesIsMcNemar) {

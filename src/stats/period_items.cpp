@@ -9,6 +9,7 @@
 #include "stats/columns.h"
 #include "stats/fold.h"
 #include "stats/gap.h"
+#include "stats/item_shift.h"
 #include "stats/large_table.h"
 #include "stats/min_p.h"
 #include "stats/period.h"
@@ -24,10 +25,8 @@ constexpr double kSettlingWork = 2e8;  // the same for going on while p is near 
 constexpr double kPositionWork = 2e7;  // positions drawn under one null: about half a second
 constexpr std::int64_t kFewestPermutations = 499;
 constexpr double kOtherShare = 0.25;  // of the work of a sampled table's first null, for each other
-// Two phases of shifted items have 2^(items-1) arrangements: of fewer than 9 a period of 2, or 8
-// over 4, could not reject. From 9 on shifts are the first null, and that of nested periods; from 5
-// on they are asked for beside permutations.
-constexpr std::size_t kFewestItemsToShift = 9;
+// From kFewestItemsToShift on shifts are the first null, and that of nested periods; from 5 on they
+// are asked for beside permutations.
 constexpr std::size_t kFewestItemsToShiftBeside = 5;
 constexpr std::int64_t kKeptPhases = 4'000'000;   // sums of draws held at a time
 constexpr std::int64_t kWidestColumns = 1 << 20;  // positions that a table of columns may span
