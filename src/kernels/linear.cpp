@@ -102,6 +102,25 @@ Tensor product(const Factor& a, const Factor& b, bool bfloat16) {
   return result;
 }
 
+// x [M, C] and weight [N, C] without gaps.
+Tensor few_rows(const Tensor& x, const Tensor& weight) {
+  const std::int64_t rows = x.size(0), width = x.size(1), outputs = weight.size(0);
+  const Tensor y = torch::empty({rows, outputs}, x.options());
+  const std::int64_t quads = (outputs + 3) / 4;
+  at::parallel_for(0, quads, std::max<std::int64_t>(1, kThreadNumbers / (4 * width)),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     multiply_few_rows(x.data_ptr<float>(), rows, width, weight.data_ptr<float>(),
+                                       outputs, 4 * begin, std::min(4 * end, outputs),
+                                       y.data_ptr<float>());
+                   });
+  return y;
+}
+
+// x W^T
+Tensor forward_product(const Tensor& x, const Tensor& weight, bool bfloat16) {
+  return x.size(0) < kFewRows ? few_rows(x, weight) : product({x}, {weight, true}, bfloat16);
+}
+
 void expect_first_order() {
   TORCH_CHECK(!torch::GradMode::is_enabled(),
               "[kernels] expected first-order gradients only, got create_graph; hold a "
@@ -114,7 +133,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
                         bool bfloat16) {
     context->save_for_backward({x, weight});
     context->saved_data["bfloat16"] = bfloat16;
-    return product({x}, {weight, true}, bfloat16);
+    return forward_product(x, weight, bfloat16);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -191,21 +210,7 @@ struct LinearByPhaseFunction : torch::autograd::Function<LinearByPhaseFunction> 
   }
 };
 
-// x [M, C] and weight [N, C] without gaps, as they are: rounding would cost more than it saves.
-Tensor few_rows(const Tensor& x, const Tensor& weight) {
-  const std::int64_t rows = x.size(0), width = x.size(1), outputs = weight.size(0);
-  const Tensor y = torch::empty({rows, outputs}, x.options());
-  const std::int64_t quads = (outputs + 3) / 4;
-  at::parallel_for(0, quads, std::max<std::int64_t>(1, kThreadNumbers / (4 * width)),
-                   [&](std::int64_t begin, std::int64_t end) {
-                     multiply_few_rows(x.data_ptr<float>(), rows, width, weight.data_ptr<float>(),
-                                       outputs, 4 * begin, std::min(4 * end, outputs),
-                                       y.data_ptr<float>());
-                   });
-  return y;
-}
-
-bool by_onednn(const Tensor& x, const Tensor& weight) {
+bool float_on_cpu(const Tensor& x, const Tensor& weight) {
   return use_fused({x, weight}) && x.scalar_type() == torch::kFloat;
 }
 
@@ -228,17 +233,16 @@ bool has_bfloat16_products() {
 }
 
 torch::Tensor linear(const torch::Tensor& x, const torch::Tensor& weight) {
-  const std::int64_t width = x.size(-1), outputs = weight.size(0);
-  const bool few = x.numel() < kFewRows * width, ours = by_onednn(x, weight);
+  if (!float_on_cpu(x, weight)) return torch::linear(x, weight);
+  std::vector<std::int64_t> shape = x.sizes().vec();
+  shape.back() = weight.size(0);
+  const Tensor rows = x.reshape({-1, x.size(-1)}).contiguous(), matrix = weight.contiguous();
   const bool gradients =
       torch::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad());
-  if (!ours || (few && gradients)) return torch::linear(x, weight);
-  std::vector<std::int64_t> shape = x.sizes().vec();
-  shape.back() = outputs;
-  const Tensor rows = x.reshape({-1, width}).contiguous();
-  if (few) return few_rows(rows, weight.contiguous()).view(shape);
-  if (!gradients) return product({rows}, {weight.contiguous(), true}, bfloat16_only).view(shape);
-  return LinearFunction::apply(rows, weight.contiguous(), bfloat16_only).view(shape);
+  const bool bfloat16 = bfloat16_only && rows.size(0) >= kFewRows;
+  return (gradients ? LinearFunction::apply(rows, matrix, bfloat16)
+                    : forward_product(rows, matrix, bfloat16))
+      .view(shape);
 }
 
 torch::Tensor linear_by_phase(const torch::Tensor& x, const torch::Tensor& weight) {
@@ -248,7 +252,7 @@ torch::Tensor linear_by_phase(const torch::Tensor& x, const torch::Tensor& weigh
     return linear_by_phase(torch::constant_pad_nd(x, {0, 0, 0, missing}), weight)
         .narrow(1, 0, tokens);
   }
-  if (by_onednn(x, weight)) {
+  if (float_on_cpu(x, weight)) {
     return LinearByPhaseFunction::apply(x.reshape({-1, width}).contiguous(), weight.contiguous(),
                                         bfloat16_only)
         .view({batch, tokens, -1});

@@ -100,6 +100,9 @@ TEST(Linear, FewRowsEqualTheExactProductsWhateverIsBesideThem) {
                                  all.narrow(0, 15 - rows, rows)))
             << rows << " rows of " << width << ", " << outputs;
       }
+      const torch::AutoGradMode gradients(true);
+      EXPECT_TRUE(torch::equal(kernels::linear(x, weight.clone().requires_grad_(true)), all))
+          << "with gradients, " << width << ", " << outputs;
     }
   }
 }
@@ -157,7 +160,7 @@ TEST(Linear, BFloat16ProductsStayWithinTheRoundingOfTheirFactors) {
         << "float32 again afterwards, " << what;
   };
   for (const auto& [batch, tokens, inputs, outputs] : kShapes) {
-    if (batch * tokens < 16) continue;  // left to torch
+    if (batch * tokens < 16) continue;  // in float32
     const Tensor x = torch::randn({batch, tokens, inputs}),
                  dy = torch::randn({batch, tokens, outputs});
     const std::string what = fmt::format("{} x {} x {} by {}", batch, tokens, inputs, outputs);

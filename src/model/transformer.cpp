@@ -302,18 +302,19 @@ void Transformer::prefill_block(const torch::Tensor& tokens, DecodeState& state,
 
 void Transformer::prefill(const torch::Tensor& tokens, DecodeState& state,
                           std::vector<torch::Tensor>* layer_inputs) {
-  torch::NoGradGuard no_grad;
   check(tokens, state.tokens);
   std::vector<std::vector<torch::Tensor>> parts;
   for (std::int64_t at = 0; at < tokens.size(1); at += kPrefillBlock) {
+    const c10::InferenceMode inference;
     const torch::Tensor block = tokens.narrow(1, at, std::min(kPrefillBlock, tokens.size(1) - at));
     prefill_block(block, state, layer_inputs == nullptr ? nullptr : &parts.emplace_back());
   }
   if (layer_inputs == nullptr) return;
+  const torch::NoGradGuard no_grad;
   for (std::size_t layer = 0; layer < body_->layers.size(); ++layer) {
     std::vector<torch::Tensor> of_layer;
     for (const auto& part : parts) of_layer.push_back(part[layer]);
-    layer_inputs->push_back(parts.size() == 1 ? of_layer[0] : torch::cat(of_layer, 1));
+    layer_inputs->push_back(torch::cat(of_layer, 1));  // ordinary tensors, as callers expect
   }
 }
 
