@@ -16,6 +16,7 @@
 #include "base/build_info.h"
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/signal_stack.h"
 #include "base/stop.h"
 #include "cli/command.h"
 
@@ -33,9 +34,10 @@ void leave(int) {
 // The first Ctrl-C asks the running loop to stop cleanly, a second one kills. A command with
 // nothing to keep ends at the first.
 void install_interrupt_handler(bool keeps_work) {
+  base::use_signal_stack();
   struct sigaction action = {};
   action.sa_handler = keeps_work ? on_interrupt : leave;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);

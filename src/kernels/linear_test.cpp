@@ -3,7 +3,11 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/time.h>
 
+#include <csignal>
+
+#include "base/signal_stack.h"
 #include "kernels/dispatch.h"
 
 namespace kvphase::kernels {
@@ -119,6 +123,29 @@ TEST(Linear, FewRowsOfALargeMatrixAreTheSameOnTwoThreads) {
   torch::set_num_threads(before);
   EXPECT_TRUE(torch::equal(one, two));
   EXPECT_LT(gap(one, torch::matmul(x, weight.t())), 1e-3);
+}
+
+// Without a stack for handlers this dies within a few signals (base/signal_stack.h).
+TEST(Linear, SignalsInTheMiddleOfAProductHarmNothing) {
+  static volatile std::sig_atomic_t signals;
+  base::use_signal_stack();
+  struct sigaction action = {}, before = {};
+  action.sa_handler = [](int) { signals = signals + 1; };
+  action.sa_flags = SA_ONSTACK;
+  sigaction(SIGALRM, &action, &before);
+  const itimerval often = {{0, 200}, {0, 200}};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  torch::manual_seed(7);
+  const Tensor x = torch::randn({640, 96}), weight = torch::randn({96, 96});
+  const Tensor first = kernels::linear(x, weight);
+  bool same = true;
+  for (int i = 0; signals < 300 || i < 300; ++i) {
+    same = same && torch::equal(kernels::linear(x, weight), first);
+  }
+  const itimerval never = {};
+  setitimer(ITIMER_REAL, &never, nullptr);
+  sigaction(SIGALRM, &before, nullptr);
+  EXPECT_TRUE(same);
 }
 
 TEST(Linear, ReadsViewsAndLeavesOtherTypesToTorch) {
