@@ -179,12 +179,20 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app("Prefill and decoding of kvphase and of llama.cpp on the same full attention");
-  app.add_option("--contexts", options.contexts, "Tokens of the prompts")->delimiter(',');
+  app.add_option("--contexts", options.contexts, "Tokens of the prompts")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--width", options.width, "C, a multiple of 32")->capture_default_str();
   app.add_option("--layers", options.layers, "Layers")->capture_default_str();
-  app.add_option("--threads", options.threads, "Threads of both sides")->capture_default_str();
-  app.add_option("--steps", options.steps, "Tokens decoded")->capture_default_str();
-  app.add_option("--rounds", options.rounds, "Rounds")->capture_default_str();
+  app.add_option("--threads", options.threads, "Threads of both sides")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--steps", options.steps, "Tokens decoded")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
+  app.add_option("--rounds", options.rounds, "Rounds")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
   app.add_option("--python", options.python, "Python with xllamacpp")->capture_default_str();
   app.add_option("--peer", options.peer, "The peer's script")->capture_default_str();
   CLI11_PARSE(app, argc, argv);

@@ -146,7 +146,9 @@ int main(int argc, char** argv) {
   Options options;
   CLI::App app("Training speed of kvphase and of a plain PyTorch script of the same model");
   app.add_option("--recipe", options.recipe, "Training recipe")->capture_default_str();
-  app.add_option("--threads", options.threads, "Threads of both sides")->capture_default_str();
+  app.add_option("--threads", options.threads, "Threads of both sides")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
   app.add_option("--steps", options.steps, "Timed steps of a round")->capture_default_str();
   app.add_option("--rounds", options.rounds, "Rounds")->capture_default_str();
   app.add_option("--python", options.python, "Python with torch")->capture_default_str();

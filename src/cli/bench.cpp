@@ -81,13 +81,14 @@ ExitCode run_bench(const BenchArguments& arguments, const Session& session) {
   }
   record::Findings findings = speed::findings_of(outcome.bench, options, std::move(context));
   findings.notes.insert(findings.notes.end(), notes.begin(), notes.end());
+  // First on the terminal: should the disk be full, it is there.
+  session.console.result(arguments.json
+                             ? report::findings_json(findings)
+                             : report::findings_text(findings, session.console.color_on_stdout()));
   if (folder) {
     report::write_findings(folder->part(), findings);
     folder->publish();
   }
-  session.console.result(arguments.json
-                             ? report::findings_json(findings)
-                             : report::findings_text(findings, session.console.color_on_stdout()));
   session.console.progress(fmt::format("{} cells measured, {} left out, in {}",
                                        outcome.bench.done.size(), outcome.bench.left_out.size(),
                                        base::format_duration(watch.seconds())));
@@ -97,6 +98,7 @@ ExitCode run_bench(const BenchArguments& arguments, const Session& session) {
   }
   if (outcome.interrupted) return kInterrupted;
   if (outcome.failed) return kEnvironment;
+  if (outcome.bench.done.empty()) return kInconclusive;
   return caches_agree(outcome.bench) ? kSuccess : kRequirementNotMet;
 }
 

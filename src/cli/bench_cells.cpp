@@ -1,6 +1,7 @@
 #include "cli/bench_cells.h"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -146,7 +147,8 @@ CellsOutcome measure_cells(const speed::BenchOptions& options, const Console& co
 }
 
 ExitCode measure_one_cell(const std::string& text, const Console& console) {
-  std::signal(SIGINT, SIG_DFL);  // nothing of it would be kept
+  std::signal(SIGINT, SIG_DFL);        // nothing of it would be kept
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read it
   base::Json request = base::parse_json(text, kScope, "--cell");
   ::alarm(request.at("most_seconds").get<unsigned>());  // its default action ends the process
   request.erase("most_seconds");

@@ -90,6 +90,9 @@ void expect_range(const char* option, double value, double least, double most) {
 }  // namespace
 
 void declare_bench(CLI::App& app, BenchArguments& a) {
+  // An empty variable of a script is not an option left out.
+  const CLI::Validator given(
+      [](std::string& text) { return text.empty() ? "expected a value, got nothing" : ""; }, "");
   app.add_option("designs", a.designs,
                  "Designs as `kvphase presets` lists them, with or without their shape (default "
                  "full-1kv, w4s4-1kv, w8s8-1kv; with --accuracy those audited)");
@@ -101,10 +104,12 @@ void declare_bench(CLI::App& app, BenchArguments& a) {
   app.add_option("--width", a.width, "Width C in place of the shape's; MLPs are 2 C wide");
   app.add_option("--contexts", a.contexts,
                  "Tokens: 300, 4K, '1K,4K,16K' or 1K..128K, which doubles (default 1K,4K,16K; K is "
-                 "1024)");
+                 "1024)")
+      ->check(given);
   app.add_option(
-      "--what", a.what,
-      fmt::format("{}, comma-separated (default all)", fmt::join(speed::what_names(), ", ")));
+         "--what", a.what,
+         fmt::format("{}, comma-separated (default all)", fmt::join(speed::what_names(), ", ")))
+      ->check(given);
   app.add_option("--threads", a.threads, "Threads of every cell (default: all cores)");
   app.add_option("--repeats", a.repeats,
                  "Runs of a cell at most, after one that is not counted "
@@ -118,7 +123,8 @@ void declare_bench(CLI::App& app, BenchArguments& a) {
                  "Audits or studies: their worst phases beside memory and time (repeatable)")
       ->type_name("FOLDER")
       ->allow_extra_args(false);
-  app.add_option("-o,--out", a.out, "New folder for result.json, report.html and report.txt");
+  app.add_option("-o,--out", a.out, "New folder for result.json, report.html and report.txt")
+      ->check(given);
   app.add_flag("--json", a.json, "result.json's text instead of tables");
   app.add_option("--cell", a.cell, "")->group("");
 }

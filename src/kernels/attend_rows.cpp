@@ -258,8 +258,8 @@ HWY_EXPORT(row_vector_bytes);
 
 template <typename T>
 bool attend_rows_suit(const Attend<T>& a) {
-  const std::int64_t lanes =
-      HWY_DYNAMIC_DISPATCH(row_vector_bytes)() / static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t lanes = std::max<std::int64_t>(  // one where there are no vectors
+      1, HWY_DYNAMIC_DISPATCH(row_vector_bytes)() / static_cast<std::int64_t>(sizeof(T)));
   return a.width % lanes == 0;
 }
 template bool attend_rows_suit(const Attend<float>& a);

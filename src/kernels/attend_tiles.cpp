@@ -469,8 +469,8 @@ std::int64_t attend_tile_scratch(std::int64_t width) {
 
 template <typename T>
 bool attend_tiles_suit(const Attend<T>& a) {
-  const std::int64_t lanes =
-      HWY_DYNAMIC_DISPATCH(vector_bytes)() / static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t lanes = std::max<std::int64_t>(  // one where there are no vectors
+      1, HWY_DYNAMIC_DISPATCH(vector_bytes)() / static_cast<std::int64_t>(sizeof(T)));
   return a.width % lanes == 0 && a.queries * (a.heads / a.groups) >= lanes;
 }
 template bool attend_tiles_suit(const Attend<float>& a);

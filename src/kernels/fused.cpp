@@ -8,6 +8,7 @@
 
 #include "kernels/attend_rows.h"
 #include "kernels/attend_tiles.h"
+#include "kernels/autograd.h"
 #include "kernels/loops.h"
 
 namespace kvphase::kernels {
@@ -419,18 +420,18 @@ torch::Tensor fused_norm_rope(const torch::Tensor& x, const torch::Tensor& weigh
     cos = table.cos.contiguous().expand(shape);
     sin = table.sin.contiguous().expand(shape);
   }
-  return NormRopeFunction::apply(x, contiguous_or_empty(weight, x), epsilon, cos, sin);
+  return kernels::apply<NormRopeFunction>(x, contiguous_or_empty(weight, x), epsilon, cos, sin);
 }
 
 torch::Tensor fused_swiglu(const torch::Tensor& gate_and_up) {
-  return SwiGluFunction::apply(gate_and_up);
+  return kernels::apply<SwiGluFunction>(gate_and_up);
 }
 
 torch::Tensor fused_pool_chunks(const Gate& gate, const torch::Tensor& payload,
                                 const ChunkGrid& grid) {
-  return PoolFunction::apply(contiguous_or_empty(gate.logits, payload),
-                             contiguous_or_empty(gate.bias, payload), payload, grid.window,
-                             grid.stride, grid.first_end);
+  return kernels::apply<PoolFunction>(contiguous_or_empty(gate.logits, payload),
+                                      contiguous_or_empty(gate.bias, payload), payload, grid.window,
+                                      grid.stride, grid.first_end);
 }
 
 torch::Tensor fused_attend(const Attention& a) {
@@ -440,10 +441,10 @@ torch::Tensor fused_attend(const Attention& a) {
     if (!there(keys)) return torch::empty({0}, q.options());
     return keys.stride(3) == 1 ? keys : keys.contiguous();
   };
-  return AttendFunction::apply(q.contiguous(), with_rows(a.keys), with_rows(a.values),
-                               with_rows(a.entry_keys), with_rows(a.entry_values),
-                               contiguous_or_empty(a.sinks, q), a.rows.contiguous(), a.first,
-                               a.recent.window, a.recent.tail, a.grid.stride, a.grid.first_end);
+  return kernels::apply<AttendFunction>(
+      q.contiguous(), with_rows(a.keys), with_rows(a.values), with_rows(a.entry_keys),
+      with_rows(a.entry_values), contiguous_or_empty(a.sinks, q), a.rows.contiguous(), a.first,
+      a.recent.window, a.recent.tail, a.grid.stride, a.grid.first_end);
 }
 
 }  // namespace kvphase::kernels

@@ -5,11 +5,13 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <hwy/highway.h>
 
 #include <functional>
 
 #include "base/random.h"
 #include "kernels/dispatch.h"
+#include "kernels/linear.h"
 #include "kernels/rms_norm.h"
 #include "kernels/swiglu.h"
 
@@ -229,18 +231,39 @@ AttentionCase random_attention(Draw& draw) {
   return c;
 }
 
-TEST(Fused, AttentionEqualsThePlainCompositionInAThousandConfigurations) {
+void compare_attention(std::uint64_t seed, int trials, const std::string& what) {
   const int threads = at::get_num_threads();
   at::set_num_threads(1);  // small ones: threads only cost time
-  Draw draw(4);
-  for (int trial = 0; trial < 1000; ++trial) {
+  Draw draw(seed);
+  for (int trial = 0; trial < trials; ++trial) {
     const AttentionCase c = random_attention(draw);
     in_both_types([&](const Inputs& in) { return fused_attend(c.with(in)); },
                   [&](const Inputs& in) { return attend_plain(c.with(in)); }, c.inputs,
-                  fmt::format("trial {}: {}", trial, c.what));
-    if (HasFatalFailure()) break;
+                  fmt::format("{}trial {}: {}", what, trial, c.what));
+    if (testing::Test::HasFatalFailure()) break;
   }
   at::set_num_threads(threads);
+}
+
+TEST(Fused, AttentionEqualsThePlainCompositionInAThousandConfigurations) {
+  compare_attention(4, 1000, "");
+}
+
+// The processor here would choose only one of them.
+TEST(Fused, AttentionEqualsThePlainCompositionUnderEverySetOfInstructions) {
+  const std::vector<std::int64_t> targets = hwy::SupportedAndGeneratedTargets();
+  EXPECT_FALSE(targets.empty());
+  for (const std::int64_t target : targets) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    compare_attention(5, 60, std::string(hwy::TargetName(target)) + ", ");
+    const Tensor x = torch::randn({5, 37}), weight = torch::randn({11, 37});
+    EXPECT_LT((kernels::linear(x, weight) - torch::matmul(x, weight.t())).abs().max().item<float>(),
+              1e-4F)
+        << hwy::TargetName(target);
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 // Large scores: what a streaming softmax that forgets to rescale, or overflows, would get wrong.

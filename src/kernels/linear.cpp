@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "kernels/autograd.h"
 #include "kernels/dispatch.h"
 #include "kernels/few_rows.h"
 
@@ -237,12 +238,8 @@ torch::Tensor linear(const torch::Tensor& x, const torch::Tensor& weight) {
   std::vector<std::int64_t> shape = x.sizes().vec();
   shape.back() = weight.size(0);
   const Tensor rows = x.reshape({-1, x.size(-1)}).contiguous(), matrix = weight.contiguous();
-  const bool gradients =
-      torch::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad());
   const bool bfloat16 = bfloat16_only && rows.size(0) >= kFewRows;
-  return (gradients ? LinearFunction::apply(rows, matrix, bfloat16)
-                    : forward_product(rows, matrix, bfloat16))
-      .view(shape);
+  return kernels::apply<LinearFunction>(rows, matrix, bfloat16).view(shape);
 }
 
 torch::Tensor linear_by_phase(const torch::Tensor& x, const torch::Tensor& weight) {
@@ -253,8 +250,8 @@ torch::Tensor linear_by_phase(const torch::Tensor& x, const torch::Tensor& weigh
         .narrow(1, 0, tokens);
   }
   if (float_on_cpu(x, weight)) {
-    return LinearByPhaseFunction::apply(x.reshape({-1, width}).contiguous(), weight.contiguous(),
-                                        bfloat16_only)
+    return kernels::apply<LinearByPhaseFunction>(x.reshape({-1, width}).contiguous(),
+                                                 weight.contiguous(), bfloat16_only)
         .view({batch, tokens, -1});
   }
   const torch::Tensor padded = torch::constant_pad_nd(x, {0, 0, 0, missing});

@@ -46,11 +46,6 @@ double extrapolated(const Cell& cell, const Done& longest, double last, const Do
   return last * std::pow(ratio(cell.tokens, longest.cell.tokens), std::min(power, 2.0));
 }
 
-bool is_control(const model::ModelConfig& config) {
-  return std::ranges::any_of(config.attention, [](auto k) { return k == AttentionKind::kFull; }) &&
-         !model::has_chunked_layer(config);
-}
-
 Json json_of(const Done& done) {
   return {{"cell", to_json(done.cell)}, {"measured", to_json(done.measured)}};
 }
@@ -122,6 +117,22 @@ std::vector<Row> rows_of_cell(const Done& done) {
 }
 
 }  // namespace
+
+bool is_full(const model::ModelConfig& config) {
+  return std::ranges::any_of(config.attention, [](auto k) { return k == AttentionKind::kFull; }) &&
+         !model::has_chunked_layer(config);
+}
+
+std::string control_of(const Bench& bench, const model::ModelConfig& config) {
+  if (is_full(config)) return {};
+  const Done* first = nullptr;
+  for (const Done& done : bench.done) {
+    if (!is_full(done.cell.config)) continue;
+    if (done.cell.config.kv_heads == config.kv_heads) return done.cell.design;
+    if (first == nullptr) first = &done;
+  }
+  return first == nullptr ? "" : first->cell.design;
+}
 
 const std::vector<std::string>& what_names() {
   static const std::vector<std::string> names = {"train",  "forward",   "prefill",
@@ -213,6 +224,9 @@ std::optional<double> estimated_memory(const Cell& cell, std::span<const Done> d
     return static_cast<double>(*m.resident_peak - *m.resident_before);
   };
   const auto shorter = shorter_ones(cell, done);
+  if (shorter.empty() && cell.operation == Operation::kForward) {  // its logits at least
+    return static_cast<double>(cell.batch * cell.tokens * cell.config.vocab_size * kNumberBytes);
+  }
   if (shorter.empty() || extra(*shorter.front()) <= 0) return std::nullopt;
   const Done* before = shorter.size() > 1 ? shorter[1] : nullptr;
   return extrapolated(cell, *shorter.front(), extra(*shorter.front()), before,
@@ -291,20 +305,21 @@ Bench bench_from_json(const Json& json, std::string_view scope) {
 
 std::vector<Row> rows_of(const Bench& bench) {
   const std::optional<Rates> rates = best_rates(bench);
-  std::string control;
   std::vector<Row> rows;
   for (const Done& done : bench.done) {
-    if (control.empty() && is_control(done.cell.config)) control = done.cell.design;
     for (Row& row : rows_of_cell(done)) {
       set_floor(row, rates);
+      row.full = is_full(done.cell.config);
+      row.control_design = control_of(bench, done.cell.config);
       rows.push_back(std::move(row));
     }
   }
   for (Row& row : rows) {
     const auto reference = std::ranges::find_if(rows, [&](const Row& other) {
-      return other.design == control && other.what == row.what && other.context == row.context;
+      return other.design == row.control_design && other.what == row.what &&
+             other.context == row.context;
     });
-    if (reference == rows.end() || row.design == control) continue;
+    if (reference == rows.end()) continue;
     row.control = row.rate() / reference->rate();
   }
   return rows;

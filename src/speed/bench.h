@@ -102,14 +102,22 @@ struct Row {
   std::optional<double> floor;    // seconds: the larger of flops and bytes over the rates
   bool bound_by_memory = false;   // which of them that is
   std::optional<double> share;    // floor / median
+  bool full = false;              // full attention: what others are compared with
+  std::string control_design;     // what this one is compared with; empty: itself, or none
   std::optional<double> control;  // tokens per second over the control's; empty: none measured
   std::optional<std::int64_t> extra_memory;  // bytes during the first run beyond those before it
   std::optional<std::int64_t> peak_memory;   // all of the process
   double rate() const { return static_cast<double>(tokens) / time.median; }  // tokens per second
 };
 
-// In the order measured. The control is the first design of full attention in every layer that is
-// not local.
+// Full attention in every layer that is not local, and in one at least.
+bool is_full(const model::ModelConfig& config);
+
+// The design that one of this shape is compared with: the first measured of full attention that has
+// as many KV heads, or else the first of full attention. Empty: none, or that is the shape's own.
+std::string control_of(const Bench& bench, const model::ModelConfig& config);
+
+// In the order measured.
 std::vector<Row> rows_of(const Bench& bench);
 
 }  // namespace kvphase::speed

@@ -73,13 +73,26 @@ TEST(BenchEstimates, OfTimeFollowTheUsefulWorkAndTheMeasuredGrowth) {
 TEST(BenchEstimates, OfMemoryGrowWithTheTokensAndWithTheirSquareWhereThatWasMeasured) {
   const Cell cell = done("full-1kv", Operation::kForward, 4096, 0).cell;
   std::vector<Done> measured;
-  EXPECT_FALSE(estimated_memory(cell, measured));
+  EXPECT_DOUBLE_EQ(*estimated_memory(cell, measured),
+                   4096.0 * 4 * static_cast<double>(cell.config.vocab_size))
+      << "its logits at least";
+  EXPECT_FALSE(estimated_memory(done("full-1kv", Operation::kPrompt, 4096, 0).cell, measured));
   measured.push_back(done("full-1kv", Operation::kForward, 2048, 1, 4000));
   EXPECT_DOUBLE_EQ(*estimated_memory(cell, measured), 8000);
   measured.push_back(done("full-1kv", Operation::kForward, 1024, 1, 1000));
   EXPECT_NEAR(*estimated_memory(cell, measured), 16000, 1e-6);
   measured.back().measured.resident_peak = 1000 + 3900;  // grew less than the tokens
   EXPECT_DOUBLE_EQ(*estimated_memory(cell, measured), 8000);
+}
+
+TEST(BenchRows, AreComparedWithTheControlOfAsManyKvHeadsWhereThereIsOne) {
+  Bench bench{.threads = 1};
+  for (const char* design : {"full-1kv", "full-4kv", "w4s4-1kv", "w8s8-4kv", "w8s8-2kv"}) {
+    bench.done.push_back(done(design, Operation::kPrompt, 1024, 1));
+  }
+  std::vector<std::string> controls;
+  for (const Row& row : rows_of(bench)) controls.push_back(row.control_design);
+  EXPECT_EQ(controls, (std::vector<std::string>{"", "", "full-1kv", "full-4kv", "full-1kv"}));
 }
 
 TEST(BenchRows, StandBesideTheirFloorsAndTheControl) {

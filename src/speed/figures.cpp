@@ -90,8 +90,7 @@ Figure speed_figure(What what, const std::vector<Row>& rows) {
                                title_of(what), "tokens per second");
   for (const Row& row : rows) {
     if (row.what != what) continue;
-    // The control alone has no ratio to itself; where there is none, colours say nothing.
-    FigureSeries& series = series_of(figure, row.design, !row.control);
+    FigureSeries& series = series_of(figure, row.design, row.full);
     const auto tokens = static_cast<double>(row.tokens);
     series.x.push_back(static_cast<double>(row.context));
     series.y.push_back(row.rate());
@@ -112,8 +111,7 @@ Figure cache_figure(const Bench& bench) {
   Figure figure = over_context("cache", title_of(What::kMemory), "bytes of one sequence's cache");
   for (const Done& done : bench.done) {
     if (done.cell.operation != Operation::kPrompt || !done.measured.bytes) continue;
-    FigureSeries& series =
-        series_of(figure, done.cell.design, !model::has_chunked_layer(done.cell.config));
+    FigureSeries& series = series_of(figure, done.cell.design, is_full(done.cell.config));
     series.x.push_back(static_cast<double>(done.cell.tokens));
     series.y.push_back(static_cast<double>(*done.measured.bytes));
     series.label.push_back(fmt::format("{} tokens", tokens_text(done.cell.tokens)));
@@ -133,7 +131,7 @@ std::vector<Trade> trades_of(const Bench& bench, const std::vector<Row>& rows) {
     for (const Done& done : bench.done) {
       if (!is_of(done.cell.design, accuracy.design) || !done.measured.time) continue;
       measured = true;
-      trade.control = !model::has_chunked_layer(done.cell.config);
+      trade.control = is_full(done.cell.config);
       if (done.cell.operation != Operation::kPrompt || !done.measured.bytes ||
           done.cell.tokens < longest) {
         continue;

@@ -152,26 +152,24 @@ FindingsTable cache_table(const Bench& bench) {
           "After a prompt of that many tokens, one sequence, float32. Measured: the tensors of "
           "every layer's cache. Formula: model/config.h. A step reads what speed/bytes.h says "
           "it cannot avoid to read."};
-  std::map<std::int64_t, std::int64_t> control;  // bytes by context
+  std::map<std::pair<std::string, std::int64_t>, std::int64_t> bytes;  // by design and context
   for (const Done& done : bench.done) {
     if (!done.measured.bytes || done.cell.operation != Operation::kPrompt) continue;
-    if (!model::has_chunked_layer(done.cell.config)) {
-      control.try_emplace(done.cell.tokens, *done.measured.bytes);
-    }
+    bytes.emplace(std::pair(done.cell.design, done.cell.tokens), *done.measured.bytes);
   }
   for (const Done& done : bench.done) {
     if (!done.measured.bytes || done.cell.operation != Operation::kPrompt) continue;
     const std::int64_t measured = *done.measured.bytes, tokens = done.cell.tokens;
     const std::int64_t formula = cache_bytes(done.cell.config, tokens) * done.cell.batch;
     const StepBytes step = decode_bytes(done.cell.config, tokens);
-    const auto reference = control.find(tokens);
+    const auto reference = bytes.find({control_of(bench, done.cell.config), tokens});
     table.rows.push_back(
         {done.cell.design, tokens_text(tokens), fmt::format("{}", measured),
          fmt::format("{}", formula), measured == formula ? "yes" : "NO",
          fmt::format("{:.1f}", static_cast<double>(measured) / static_cast<double>(tokens)),
-         reference == control.end() ? "-"
-                                    : fmt::format("{:.2f}", static_cast<double>(reference->second) /
-                                                                static_cast<double>(measured)),
+         reference == bytes.end() ? "-"
+                                  : fmt::format("{:.2f}", static_cast<double>(reference->second) /
+                                                              static_cast<double>(measured)),
          bytes_text(step.weights), bytes_text(step.cache)});
   }
   return table;
@@ -228,10 +226,12 @@ const char* verb_of(What what) {
   }
 }
 
-std::string sentence_of(const Bench& bench, const std::vector<Row>& rows) {
+std::string sentence_of(const Bench& bench, const BenchOptions& options,
+                        const std::vector<Row>& rows) {
   std::string text;
   for (const What what :
        {What::kPrefill, What::kForward, What::kTrain, What::kDecode, What::kAttention}) {
+    if (!asks(options, what)) continue;
     const Row* best = nullptr;  // the longest compared, and there the fastest
     for (const Row& row : rows) {
       if (row.what != what || !row.control) continue;
@@ -241,9 +241,9 @@ std::string sentence_of(const Bench& bench, const std::vector<Row>& rows) {
       }
     }
     if (best == nullptr) continue;
-    text += fmt::format("{}{} {} at {:.2f} times the control's tokens/s at {} tokens",
+    text += fmt::format("{}{} {} at {:.2f} times the tokens/s of {} at {} tokens",
                         text.empty() ? "" : "; ", best->design, verb_of(what), *best->control,
-                        tokens_text(best->context));
+                        best->control_design, tokens_text(best->context));
     if (what == What::kForward) text += " (forward pass)";
     if (what == What::kAttention) text += " (attention alone)";
   }
@@ -304,9 +304,7 @@ std::vector<std::string> warnings_of(const Bench& bench, const std::vector<Row>&
 
 std::string tokens_text(std::int64_t tokens) {
   constexpr std::int64_t kK = 1024;
-  if (tokens < kK) return fmt::format("{}", tokens);
-  if (tokens % kK == 0) return fmt::format("{}K", tokens / kK);
-  return fmt::format("{:.1f}K", static_cast<double>(tokens) / static_cast<double>(kK));
+  return tokens % kK == 0 ? fmt::format("{}K", tokens / kK) : fmt::format("{}", tokens);
 }
 
 std::string time_text(double seconds) {
@@ -330,7 +328,7 @@ record::Findings findings_of(const Bench& bench, const BenchOptions& options,
   std::vector<std::string> designs;
   for (const NamedDesign& design : options.designs) designs.push_back(design.name);
   f.title = fmt::format("{}: time and memory", fmt::join(designs, ", "));
-  f.sentence = sentence_of(bench, rows);
+  f.sentence = sentence_of(bench, options, rows);
   for (std::string& warning : warnings_of(bench, rows))
     f.context.warnings.push_back(std::move(warning));
   base::Json what = base::Json::array();
@@ -355,7 +353,8 @@ record::Findings findings_of(const Bench& bench, const BenchOptions& options,
     f.tables.push_back(std::move(table));
     f.figures.push_back(speed_figure(w, rows));
   }
-  if (FindingsTable cache = cache_table(bench); !cache.rows.empty()) {
+  FindingsTable cache = cache_table(bench);
+  if (asks(options, What::kMemory) && !cache.rows.empty()) {
     f.tables.push_back(std::move(cache));
     f.figures.push_back(cache_figure(bench));
   }
@@ -375,7 +374,8 @@ record::Findings findings_of(const Bench& bench, const BenchOptions& options,
       "Memory: the most physical memory that the process held during its first run beyond what it "
       "held before (program, libraries, weights, optimiser, prompt); all of it: with these. An "
       "allocator's reserve counts once it was touched.",
-      "x control: tokens/s over those of the first design of full attention at the same context.",
+      "x control, control over it: against the first design of full attention with as many KV "
+      "heads, or if there is none the first of full attention, at the same context.",
       "Weights and tokens are random, float32. No tokenizer, sampling or HTTP; one sequence at a "
       "time but in training."};
   return f;

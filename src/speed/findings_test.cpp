@@ -50,7 +50,7 @@ const FindingsTable& table(const record::Findings& f, const std::string& title) 
 TEST(BenchFindings, SayWhatWasMeasuredBesideItsFloor) {
   const record::Findings f = findings_of(example(), options(), {});
   EXPECT_EQ(f.kind, "bench");
-  EXPECT_EQ(f.sentence, "w4s4-1kv prefills at 4.00 times the control's tokens/s at 1K tokens.");
+  EXPECT_EQ(f.sentence, "w4s4-1kv prefills at 4.00 times the tokens/s of full-1kv at 1K tokens.");
   EXPECT_THAT(f.context.warnings, IsEmpty());
   const FindingsTable& prefill = table(f, "Prefill");
   EXPECT_THAT(prefill.rows.at(1),
@@ -113,7 +113,7 @@ TEST(BenchFindings, JoinAuditsWithTheirDesignsCosts) {
 TEST(BenchFindings, SpeakInReadableUnits) {
   EXPECT_EQ(tokens_text(300), "300");
   EXPECT_EQ(tokens_text(16384), "16K");
-  EXPECT_EQ(tokens_text(1536), "1.5K");
+  EXPECT_EQ(tokens_text(1536), "1536");
   EXPECT_EQ(time_text(0.00007), "70.0 us");
   EXPECT_EQ(time_text(0.5), "500.00 ms");
   EXPECT_EQ(time_text(123.4), "123 s");

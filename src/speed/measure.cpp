@@ -32,14 +32,18 @@ void first_run(Measured& measured, const std::function<void()>& work) {
   measured.resident_peak = after->peak;
 }
 
-// Runs `work` once for its memory, then up to cell.repeats times.
+// Runs `work` once for its memory, then up to cell.repeats times. A median of less than three runs,
+// or of the first one, is only taken where more would take several times cell.seconds.
 void time_runs(const Cell& cell, Measured& measured, const std::function<void()>& work) {
   const base::Stopwatch all;
   first_run(measured, work);
   const double first = all.seconds();
   base::stop_if_requested(kScope);
   std::vector<double> seconds;
-  while (std::ssize(seconds) < cell.repeats && all.seconds() < cell.seconds) {
+  constexpr double kPatience = 4;
+  constexpr std::int64_t kFewest = 3;
+  while (std::ssize(seconds) < cell.repeats &&
+         all.seconds() < (std::ssize(seconds) < kFewest ? kPatience : 1) * cell.seconds) {
     const base::Stopwatch watch;
     work();
     seconds.push_back(watch.seconds());
