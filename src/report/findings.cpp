@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "report/chart_spec.h"
 #include "report/document.h"
+#include "report/label_places.h"
 #include "report/markup.h"
 #include "report/text.h"
 
@@ -91,6 +93,39 @@ const char* shape_of(const FigureSeries& series) {
   return series.role == "control" ? "square" : series.role == "boundary" ? "diamond" : "circle";
 }
 
+// Of each named series' last point; the others stand to the right.
+std::vector<LabelPlace> places_of(const Figure& figure) {
+  struct Range {
+    bool log = false;
+    double low = std::numeric_limits<double>::infinity();
+    double high = -low;
+
+    double scaled(double v) const { return log ? std::log(v) : v; }
+    void add(double v) {
+      low = std::min(low, scaled(v));
+      high = std::max(high, scaled(v));
+    }
+    double share(double v) const { return high > low ? (scaled(v) - low) / (high - low) : 0.5; }
+  };
+  Range x{.log = figure.log_x}, y{.log = figure.log_y};
+  for (const FigureSeries& s : figure.series) {
+    for (const double v : s.x) x.add(v);
+    for (const auto* values : {&s.y, &s.low, &s.high}) {
+      for (const std::optional<double>& v : *values) {
+        if (v) y.add(*v);
+      }
+    }
+  }
+  std::vector<NamedMark> marks;
+  for (const FigureSeries& s : figure.series) {
+    const bool shown = !s.x.empty() && s.y.back();
+    marks.push_back({.x = shown ? x.share(s.x.back()) : 1,
+                     .y = shown ? 1 - y.share(*s.y.back()) : 1,
+                     .name = shown ? printable(s.name) : ""});
+  }
+  return place_labels(marks);
+}
+
 Json plot_spec(const Figure& figure) {
   const bool lines = figure.kind == Figure::Kind::kLines;
   Json x = {{"field", "x"},
@@ -115,7 +150,10 @@ Json plot_spec(const Figure& figure) {
   }
   Json layers = Json::array();
   std::optional<double> low, high;
-  for (const FigureSeries& s : figure.series) {
+  std::vector<LabelPlace> places(figure.series.size());
+  if (figure.named) places = places_of(figure);
+  for (std::size_t k = 0; k < figure.series.size(); ++k) {
+    const FigureSeries& s = figure.series[k];
     Json rows = Json::array();
     for (std::size_t i = 0; i < s.x.size(); ++i) {
       for (const double v : {s.x[i], s.y[i].value_or(s.x[i])}) {
@@ -167,7 +205,12 @@ Json plot_spec(const Figure& figure) {
           {{"transform",
             Json::array({{{"filter", fmt::format("datum.at === {}", s.x.size() - 1)}}})},
            {"mark",
-            {{"type", "text"}, {"align", "left"}, {"dx", 8}, {"fontSize", 10}, {"aria", false}}},
+            {{"type", "text"},
+             {"align", places[k].left ? "right" : "left"},
+             {"dx", (places[k].left ? -1 : 1) * (s.size.empty() ? 8 : 13)},
+             {"dy", places[k].down},
+             {"fontSize", 10},
+             {"aria", false}}},
            {"encoding",
             {{"text", {{"value", printable(s.name)}}}, {"color", {{"value", "var(--ink-2)"}}}}}});
     }
@@ -302,6 +345,7 @@ std::vector<Chart> charts_of(const Findings& findings) {
                 .description = printable(figure.description)};
     const bool map = figure.kind == Figure::Kind::kHeatmap;
     for (const FigureSeries& s : figure.series) {
+      if (figure.named) break;  // every mark has its name beside it
       const auto named = [&](const LegendEntry& entry) {
         return entry.kind == s.role && entry.text == printable(s.name);
       };

@@ -169,7 +169,8 @@ std::vector<Figure> trade_figures(const std::vector<Trade>& trades) {
   by_cache.log_x = true;
   by_cache.caption =
       "A mark per design at the mean of its runs' worst residues, a line from the lowest to the "
-      "highest. To the left: fewer bytes per token (logarithmic). ";
+      "highest. To the left: fewer bytes per token (logarithmic). The table says at which "
+      "context. ";
   if (slow != nullptr) {
     by_cache.caption += slow == &Trade::prefill ? "Larger marks: more time per token of a prompt."
                                                 : "Larger marks: more time per token of training.";

@@ -193,7 +193,8 @@ FindingsTable accuracy_table(const Bench& bench, const std::vector<Trade>& trade
                          .note =
                              "Worst phase: the mean of the runs' worst residues, from the "
                              "audits given by --accuracy. Cache and prefill at the longest "
-                             "context measured, training at the longest trained on."};
+                             "context measured, training at the longest trained on, as the "
+                             "tables above say."};
   for (const Trade& t : trades) {
     table.rows.push_back(
         {t.accuracy.design, fmt::format("{}", t.accuracy.runs),
@@ -280,7 +281,8 @@ std::vector<std::string> warnings_of(const Bench& bench, const std::vector<Row>&
   }
   std::string unsteady;
   for (const Row& row : rows) {
-    if (row.time.high <= kUnsteady * row.time.low) continue;
+    // Of decoding, the steps that end a window take longer by nature.
+    if (row.what == What::kDecode || row.time.high <= kUnsteady * row.time.low) continue;
     unsteady += fmt::format("{}{} of {} at {}", unsteady.empty() ? "" : ", ",
                             what_names().at(static_cast<std::size_t>(row.what)), row.design,
                             tokens_text(row.context));
@@ -345,18 +347,19 @@ record::Findings findings_of(const Bench& bench, const BenchOptions& options,
                {"longest_training", options.longest_training}};
   f.data = to_json(bench);
   f.tables.push_back(machine_table(bench));
+  const bool over_contexts = options.contexts.size() > 1;
   for (const What w :
        {What::kTrain, What::kForward, What::kPrefill, What::kDecode, What::kAttention}) {
     FindingsTable table = speed_table(w, rows);
     if (table.rows.empty() || !asks(options, w)) continue;
     if (w == What::kAttention) add_tensor_column(table, bench);
     f.tables.push_back(std::move(table));
-    f.figures.push_back(speed_figure(w, rows));
+    if (over_contexts) f.figures.push_back(speed_figure(w, rows));
   }
   FindingsTable cache = cache_table(bench);
   if (asks(options, What::kMemory) && !cache.rows.empty()) {
     f.tables.push_back(std::move(cache));
-    f.figures.push_back(cache_figure(bench));
+    if (over_contexts) f.figures.push_back(cache_figure(bench));
   }
   if (!bench.accuracy.empty()) {
     const std::vector<Trade> trades = trades_of(bench, rows);

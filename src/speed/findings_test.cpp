@@ -47,8 +47,15 @@ const FindingsTable& table(const record::Findings& f, const std::string& title) 
   return *std::ranges::find(f.tables, title, &FindingsTable::title);
 }
 
+// Figures over the context need two of them, even if one was left out.
+BenchOptions at_two_contexts() {
+  BenchOptions two = options();
+  two.contexts = {1024, 2048};
+  return two;
+}
+
 TEST(BenchFindings, SayWhatWasMeasuredBesideItsFloor) {
-  const record::Findings f = findings_of(example(), options(), {});
+  const record::Findings f = findings_of(example(), at_two_contexts(), {});
   EXPECT_EQ(f.kind, "bench");
   EXPECT_EQ(f.sentence, "w4s4-1kv prefills at 4.00 times the tokens/s of full-1kv at 1K tokens.");
   EXPECT_THAT(f.context.warnings, IsEmpty());
@@ -59,6 +66,7 @@ TEST(BenchFindings, SayWhatWasMeasuredBesideItsFloor) {
   const FindingsTable& cache = table(f, "Cache");
   EXPECT_THAT(cache.rows.at(1), ElementsAre("w4s4-1kv", "1K", "69632", "69632", "yes", "68.0",
                                             "3.79", "416.3 kB", "69.6 kB"));
+  EXPECT_THAT(findings_of(example(), options(), {}).figures, IsEmpty()) << "of one context";
   ASSERT_EQ(f.figures.size(), 2U);
   EXPECT_TRUE(f.figures[0].log_x && f.figures[0].log_y && f.figures[0].named);
   EXPECT_EQ(f.figures[0].series.at(0).role, "control");
