@@ -196,10 +196,5 @@ int main(int argc, char** argv) {
   app.add_option("--python", options.python, "Python with xllamacpp")->capture_default_str();
   app.add_option("--peer", options.peer, "The peer's script")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  try {
-    return run(options);
-  } catch (const base::Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return error.kind() == base::ErrorKind::kUsage ? 2 : 4;
-  }
+  return peers::exit_code_of([&] { return run(options); });
 }

@@ -156,10 +156,5 @@ int main(int argc, char** argv) {
   app.add_option("--require", options.require, "Exit 1 when the ratio is lower");
   app.add_option("--set", options.settings, "KEY=JSON over the recipe, e.g. model.width=128");
   CLI11_PARSE(app, argc, argv);
-  try {
-    return run(options);
-  } catch (const base::Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return error.kind() == base::ErrorKind::kUsage ? 2 : 4;
-  }
+  return peers::exit_code_of([&] { return run(options); });
 }

@@ -16,6 +16,17 @@
 
 namespace kvphase::peers {
 
+// What a program returns whose work is run().
+template <class Run>
+int exit_code_of(const Run& run) {
+  try {
+    return run();
+  } catch (const base::Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return error.kind() == base::ErrorKind::kUsage ? 2 : 4;
+  }
+}
+
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t half = values.size() / 2;

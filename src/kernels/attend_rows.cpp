@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kernels/attend_bounds.h"
+#include "kernels/vector_lanes.h"
 
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
 #undef HWY_TARGET_INCLUDE
@@ -15,7 +16,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 #include <hwy/contrib/math/math-inl.h>
-#include "kernels/lane_sums-inl.h"
+#include "kernels/vectors-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -27,14 +28,8 @@ using Index = std::int64_t;
 
 constexpr Index kBlock = 128;  // keys whose scores are held at once, at most
 
-template <typename T>
-HWY_INLINE void prefetch(const T* row, Index width) {
-  constexpr Index kLine = 64 / static_cast<Index>(sizeof(T));
-  for (Index i = 0; i < width; i += kLine) __builtin_prefetch(row + i, 0, 2);
-}
-
 // Rows of queries that see the same keys are taken together, so many at a time.
-constexpr int kMostRows = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 4 : 2;
+constexpr int kMostRows = kManyRegisters ? 4 : 2;
 
 // Scores of kRows queries, `width` apart, with keys 0..count-1: scores [kRows][kBlock]. values:
 // those of the same keys, to be prefetched; null: not.
@@ -241,9 +236,6 @@ void part_float(const Attend<float>& a, Index pair, Index part, float* result) {
 void part_double(const Attend<double>& a, Index pair, Index part, double* result) {
   part_of(a, pair, part, result);
 }
-Index row_vector_bytes() {
-  return static_cast<Index>(hn::MaxLanes(hn::ScalableTag<std::uint8_t>()));
-}
 
 }  // namespace kvphase::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -254,12 +246,10 @@ namespace kvphase::kernels {
 
 HWY_EXPORT(part_float);
 HWY_EXPORT(part_double);
-HWY_EXPORT(row_vector_bytes);
 
 template <typename T>
 bool attend_rows_suit(const Attend<T>& a) {
-  const std::int64_t lanes = std::max<std::int64_t>(  // one where there are no vectors
-      1, HWY_DYNAMIC_DISPATCH(row_vector_bytes)() / static_cast<std::int64_t>(sizeof(T)));
+  const std::int64_t lanes = vector_lanes<T>();
   return a.width % lanes == 0;
 }
 template bool attend_rows_suit(const Attend<float>& a);

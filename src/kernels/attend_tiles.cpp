@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/attend_bounds.h"
+#include "kernels/vector_lanes.h"
 
 // Targets between SSE2 and AVX2 would only cost time to compile.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
@@ -16,6 +17,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 #include <hwy/contrib/math/math-inl.h>
+#include "kernels/vectors-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -27,7 +29,6 @@ using Index = std::int64_t;
 
 constexpr Index kRows = kTileRows;
 constexpr Index kKeys = kTileKeys;
-constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;
 constexpr int kMostVectors = kManyRegisters ? 4 : 2;  // of one register block
 
 template <typename T>
@@ -186,7 +187,7 @@ class Pass {
       multiply<false>(d, count, lanes, a_.width, {s.k + first * s.k_step, s.k_step, 1},
                       tile_.q_turned + lane, kRows, tile_.weights + lane, kRows);
       if (masked) blank(s, first, count, lane, lanes, -std::numeric_limits<T>::infinity());
-      stream(count, lane, lanes, [&](Index key) { prefetch(s, first + kKeys + key); });
+      stream(count, lane, lanes, [&](Index key) { ask_for(s, first + kKeys + key); });
       multiply<true>(d, lanes, a_.width, count, {tile_.weights + lane, 1, kRows},
                      s.v + first * s.v_step, s.v_step, tile_.out + lane * a_.width, a_.width);
     });
@@ -347,12 +348,9 @@ class Pass {
 
   // Asks for the memory of a key of the next step, should there be one: where keys lie beyond the
   // second cache, hardware alone is too late.
-  void prefetch(const Source<T>& s, Index key) const {
-    constexpr Index kLine = 64 / static_cast<Index>(sizeof(T));
-    for (Index i = 0; i < a_.width; i += kLine) {
-      __builtin_prefetch(s.k + key * s.k_step + i, 0, 2);
-      __builtin_prefetch(s.v + key * s.v_step + i, 0, 2);
-    }
+  void ask_for(const Source<T>& s, Index key) const {
+    prefetch(s.k + key * s.k_step, a_.width);
+    prefetch(s.v + key * s.v_step, a_.width);
   }
 
   // Scores become exp(score - greatest so far); what was summed so far is scaled to it. ahead(key)
@@ -448,7 +446,6 @@ void backward_float(const Attend<float>& a, Index pair, Index first, Index step)
 void backward_double(const Attend<double>& a, Index pair, Index first, Index step) {
   backward_tiles(a, pair, first, step);
 }
-Index vector_bytes() { return static_cast<Index>(hn::MaxLanes(hn::ScalableTag<std::uint8_t>())); }
 
 }  // namespace kvphase::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -461,7 +458,6 @@ HWY_EXPORT(forward_float);
 HWY_EXPORT(forward_double);
 HWY_EXPORT(backward_float);
 HWY_EXPORT(backward_double);
-HWY_EXPORT(vector_bytes);
 
 std::int64_t attend_tile_scratch(std::int64_t width) {
   return 6 * kTileRows * width + 2 * kTileKeys * kTileRows + 2 * kTileRows;
@@ -469,8 +465,7 @@ std::int64_t attend_tile_scratch(std::int64_t width) {
 
 template <typename T>
 bool attend_tiles_suit(const Attend<T>& a) {
-  const std::int64_t lanes = std::max<std::int64_t>(  // one where there are no vectors
-      1, HWY_DYNAMIC_DISPATCH(vector_bytes)() / static_cast<std::int64_t>(sizeof(T)));
+  const std::int64_t lanes = vector_lanes<T>();
   return a.width % lanes == 0 && a.queries * (a.heads / a.groups) >= lanes;
 }
 template bool attend_tiles_suit(const Attend<float>& a);

@@ -7,7 +7,7 @@
 // clang-format off
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
-#include "kernels/lane_sums-inl.h"
+#include "kernels/vectors-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -74,7 +74,7 @@ HWY_INLINE void block(const Product& p, Index row, Index column) {
 
 template <int kColumns>
 HWY_INLINE void all_rows(const Product& p, Index rows, Index column) {
-  constexpr int kMost = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 4 : 2;
+  constexpr int kMost = kManyRegisters ? 4 : 2;
   Index row = 0;
   for (; row + kMost <= rows; row += kMost) block<kMost, kColumns>(p, row, column);
   for (; row < rows; ++row) block<1, kColumns>(p, row, column);

@@ -245,19 +245,17 @@ torch::Tensor linear(const torch::Tensor& x, const torch::Tensor& weight) {
 torch::Tensor linear_by_phase(const torch::Tensor& x, const torch::Tensor& weight) {
   const std::int64_t batch = x.size(0), tokens = x.size(1), width = x.size(2);
   const std::int64_t phases = weight.size(0), missing = (phases - tokens % phases) % phases;
-  if (missing > 0 && batch > 1) {  // every sequence begins at phase 0
+  const bool ours = float_on_cpu(x, weight);
+  if (missing > 0 && (batch > 1 || !ours)) {  // every sequence begins at phase 0
     return linear_by_phase(torch::constant_pad_nd(x, {0, 0, 0, missing}), weight)
         .narrow(1, 0, tokens);
   }
-  if (float_on_cpu(x, weight)) {
+  if (ours) {
     return kernels::apply<LinearByPhaseFunction>(x.reshape({-1, width}).contiguous(),
                                                  weight.contiguous(), bfloat16_only)
         .view({batch, tokens, -1});
   }
-  const torch::Tensor padded = torch::constant_pad_nd(x, {0, 0, 0, missing});
-  return torch::einsum("bmsc,snc->bmsn", {padded.unflatten(1, {-1, phases}), weight})
-      .flatten(1, 2)
-      .narrow(1, 0, tokens);
+  return torch::einsum("bmsc,snc->bmsn", {x.unflatten(1, {-1, phases}), weight}).flatten(1, 2);
 }
 
 }  // namespace kvphase::kernels

@@ -1,16 +1,29 @@
-// Sums over the lanes of four vectors at once. For Highway: included again for every target.
-#if defined(KVPHASE_LANE_SUMS_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef KVPHASE_LANE_SUMS_INL_H
-#undef KVPHASE_LANE_SUMS_INL_H
+// What the vectorised kernels share. For Highway: included again for every target.
+#if defined(KVPHASE_VECTORS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KVPHASE_VECTORS_INL_H
+#undef KVPHASE_VECTORS_INL_H
 #else
-#define KVPHASE_LANE_SUMS_INL_H
+#define KVPHASE_VECTORS_INL_H
 #endif
 
 #include <hwy/highway.h>
 
+#include <cstdint>
+
 HWY_BEFORE_NAMESPACE();
 namespace kvphase::kernels::HWY_NAMESPACE {
 namespace {
+
+// 32 registers, not 16.
+constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;
+
+// Asks for the memory of a row [width] that is read soon, into the second cache. It may lie beyond
+// the last one.
+template <typename T>
+HWY_INLINE void prefetch(const T* row, std::int64_t width) {
+  constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T));
+  for (std::int64_t i = 0; i < width; i += kLine) __builtin_prefetch(row + i, 0, 2);
+}
 
 #if HWY_TARGET != HWY_SCALAR
 // The sums of a vector's parts of four lanes.
